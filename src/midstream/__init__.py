@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from midstream.api.engine import Engine, RunInfo, open
-    from midstream.api.python_workflow import StateRun, Workflow, stop
     from midstream.api.run_handle import RunHandle
     from midstream.api.sync import SyncEngine, SyncRun, open_sync, run
     from midstream.app.ai_coder_console import AICoderConsole
@@ -101,6 +100,7 @@ if TYPE_CHECKING:
     from midstream.runtime.agent import WorkflowAgent
     from midstream.runtime.context import WorkflowContext
     from midstream.runtime.ports import Receipt, World
+    from midstream.runtime.python_workflow import StateRun, Workflow, stop
     from midstream.runtime.state_machine import WorkflowStateMachine
     from midstream.tools.manager import ToolManager
     from midstream.tools.user_tools import tool
@@ -110,7 +110,7 @@ from midstream._version import __version__
 
 _EXPORTS = {
     "api.engine": ("Engine", "RunInfo", "open"),
-    "api.python_workflow": ("StateRun", "Workflow", "stop"),
+    "runtime.python_workflow": ("StateRun", "Workflow", "stop"),
     "api.run_handle": ("RunHandle",),
     "api.sync": ("SyncEngine", "SyncRun", "open_sync", "run"),
     "app.ai_coder_console": ("AICoderConsole",),

@@ -33,7 +33,7 @@ def test_a_package_says_where_to_begin_and_names_its_own_files() -> None:
     check(rule, PACKAGES)
 
 
-NAMED = re.compile(r"`([\w/]*(?<!script)\.py|src/[\w/]+/)`|\b(tests/[\w/]+\.py)\b")
+NAMED = re.compile(r"`([\w/]*(?<!script)(?<!NAME)\.py|src/[\w/]+/)`|\b(tests/[\w/]+\.py)\b")
 
 
 def test_a_page_names_files_that_are_there() -> None:

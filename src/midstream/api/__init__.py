@@ -2,5 +2,5 @@
 
 `engine.py` opens an engine, which starts, finds and forks runs; `run_handle.py` is a run as a program
 holds it, wherever it lives; `sync.py` is both for code without an event loop, over the same engine in a
-thread; `python_workflow.py` makes a workflow of functions. Everything here is importable from `midstream`.
+thread. Everything here is importable from `midstream`.
 """

@@ -11,14 +11,13 @@ them: those that had not ended go on where another engine, or a console, resumes
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from midstream.api.python_workflow import Workflow
 from midstream.api.run_handle import RunHandle, Status
 from midstream.app.assembly import Options, Parts, configured, parts
 from midstream.config.manager import ConfigManager
@@ -27,7 +26,7 @@ from midstream.config.private_files import FileMissing
 from midstream.core.notices import Envelope
 from midstream.core.run import definition_of
 from midstream.language.errors import UserMistake, did_you_mean
-from midstream.language.names import Json, Mode
+from midstream.language.names import Json, Mode, python_file
 from midstream.language.plan import chat_definition
 from midstream.language.spec import Definition
 from midstream.runtime.engine.open_run import found, opened
@@ -36,6 +35,7 @@ from midstream.runtime.engine.resume import Choice, mail_taken, take_up
 from midstream.runtime.engine.time_travel import fork
 from midstream.runtime.handlers import Handler, ScriptHandlers
 from midstream.runtime.ports import Clock, Model
+from midstream.runtime.python_workflow import Workflow
 from midstream.runtime.storage import KeptRun
 from midstream.safety.capability import PermissionMode
 from midstream.system.offloop import in_thread
@@ -52,8 +52,8 @@ Tools: TypeAlias = "Sequence[Tool | Callable[..., Any]]"
 """Tools of a program: functions marked with `midstream.tool`, or plain ones, which count as `once`."""
 
 RunnableWorkflow: TypeAlias = str | Path | Mapping[str, Json] | Definition | Workflow
-"""A workflow: a name, a path that ends in `.json`, what stands in such a file, or one written in Python.
-`role:NAME` is a chat.
+"""A workflow: a name, a path that ends in `.json`, what stands in such a file, or one written in Python:
+itself, or `FILE.py:NAME`. `role:NAME` is a chat.
 """
 
 
@@ -154,8 +154,7 @@ def open(
             require_trust(config)
         if journal not in (None, IN_MEMORY):
             config.journal = Path(str(journal)).absolute()
-        more = tuple(_as_tool(each) for each in tools)
-        _require_free_names(more)
+        more = _own_tools(tools)
         own = None if isinstance(model, str) else model
         return Engine(config, parts(config, options, model=own, tools=more, clock=clock))
 
@@ -216,8 +215,9 @@ class Engine:
         the end of it is stopped.
 
         Args:
-            workflow: a name, a path that ends in `.json`, what would stand in such a file, or a
-                `midstream.Workflow`; `role:NAME` is a chat with that role.
+            workflow: a name, a path that ends in `.json`, what would stand in such a file, a
+                `midstream.Workflow`, or `FILE.py:NAME` for the one in a file; `role:NAME` is a chat
+                with that role.
             input: the workflow's input; of a chat, the first line.
             variables: values that override the workflow's `variables`.
             allowed: tools, or capabilities such as `exec: make test`, that need no approval.
@@ -265,7 +265,7 @@ class Engine:
         kept = await found(self.local.store, id)
         built = self._built.get(kept.id)
         if workflow is not None:
-            built = await self._written(workflow)
+            built = await self._parts.library.written(workflow)
         elif handlers is not None:
             run = await opened(self.local.store, kept.id)
             built = definition_of(run), _script(handlers)
@@ -402,7 +402,7 @@ class Engine:
     ) -> tuple[Definition, ScriptHandlers | None]:
         library = self._parts.library
         if isinstance(workflow, Workflow):
-            return await self._written(workflow)
+            return await library.written(workflow)
         if isinstance(workflow, Definition):
             return workflow, _script(handlers or {})
         if isinstance(workflow, Mapping):
@@ -410,6 +410,8 @@ class Engine:
             return await library.load_file(
                 path, read=partial(_given, path, json.dumps(workflow).encode()), functions=handlers
             )
+        if python_file(str(workflow)) is not None:
+            return await library.load(str(workflow))
         if isinstance(workflow, Path) or workflow.endswith(".json"):
             path = Path(self.local.world.workspace, workflow)
             return await library.load_file(path, functions=handlers)
@@ -423,30 +425,6 @@ class Engine:
             )
         role, guidance = roles[mode.name], library.guidance()
         return chat_definition(mode.name, role, self._parts.tools, guidance), None
-
-    async def _written(self, workflow: Workflow) -> tuple[Definition, ScriptHandlers]:
-        """Return the definition of a workflow written in Python, checked, and its functions."""
-        self._take_in(tuple(map(_as_tool, workflow.tools)))
-        workflow.check()
-        inner = {name: await self._written(each) for name, each in workflow.inner.items()}
-        path = Path(f"{workflow.name}.json")
-        definition, handlers = await self._parts.library.load_file(
-            path,
-            read=partial(_given, path, json.dumps(workflow.document).encode()),
-            functions=workflow.handlers,
-            roles=workflow.roles,
-            inner=inner,
-        )
-        return msgspec.structs.replace(definition, digest=workflow.digest), handlers
-
-    def _take_in(self, tools: "Sequence[Tool]") -> None:
-        """Let agents use the tools of a workflow from now on; the same one again changes nothing."""
-        known = self._parts.tools
-        _require_free(
-            each.spec.name for each in tools if known.get(each.spec.name, each.spec) != each.spec
-        )
-        self._parts.manager.put(tools)
-        known.update({each.spec.name: each.spec for each in tools})
 
     def _info(self, kept: KeptRun) -> RunInfo:
         summary = kept.summary
@@ -486,24 +464,16 @@ def _given(path: Path, source: bytes, wanted: Path) -> bytes:
     raise FileMissing(f"There is no file {wanted}.", hint="Pass the functions as handlers=.")
 
 
-def _as_tool(given: "Tool | Callable[..., Any]") -> "Tool":
-    from midstream.tools.base import Tool, is_marked, tool, tool_from
+def _own_tools(given: Tools) -> "tuple[Tool, ...]":
+    """Return the tools a program gives.
 
-    if isinstance(given, Tool):
-        return given
-    return tool_from(given if is_marked(given) else tool()(given))
-
-
-def _require_free_names(tools: "Sequence[Tool]") -> None:
+    Raises:
+        UserMistake: one has a name that is taken.
+    """
     from midstream.tools.manager import built_in_tools
+    from midstream.tools.user_tools import as_tool, require_free
 
+    tools = tuple(map(as_tool, given))
     names = [tool.spec.name for tool in (*built_in_tools(), *tools)]
-    _require_free(name for number, name in enumerate(names) if name in names[:number])
-
-
-def _require_free(taken: Iterable[str]) -> None:
-    for name in taken:
-        raise UserMistake(
-            f"The name of the tool {name} is taken.",
-            hint="Give it another: @midstream.tool(name=...).",
-        )
+    require_free(name for number, name in enumerate(names) if name in names[:number])
+    return tools

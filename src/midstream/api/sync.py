@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from midstream.api.engine import Engine, RunInfo, RunnableWorkflow, Tools, open
-from midstream.api.python_workflow import Workflow
 from midstream.api.run_handle import Event, RunHandle, Status
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
@@ -22,6 +21,7 @@ from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.runtime.handlers import Handler
 from midstream.runtime.ports import Model
+from midstream.runtime.python_workflow import Workflow
 from midstream.safety.capability import PermissionMode
 
 P = ParamSpec("P")

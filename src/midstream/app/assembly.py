@@ -128,6 +128,7 @@ def parts(
     from midstream.runtime.workflow_library import WorkflowLibrary
     from midstream.tools.manager import ToolManager, built_in_tools
     from midstream.tools.permissions import Permissions
+    from midstream.tools.user_tools import WorkflowTools
     from midstream.tools.validation import validate
 
     own, problems = _own_tools(config)
@@ -146,7 +147,7 @@ def parts(
     specs = manager.specs()
     if mcp is not None:
         mcp.on_tools = lambda name, found: _offer(manager, specs, name, found)
-    library = WorkflowLibrary(config, specs)
+    library = WorkflowLibrary(config, specs, WorkflowTools(manager, specs).take_in)
     clock = clock or SystemClock()
     offline = OfflineModel(library.offline_part, pieces_per_s=PIECES_PER_S if is_paced else None)
     patience = config.patience

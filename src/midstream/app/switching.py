@@ -12,7 +12,7 @@ from midstream.config.newcomer import remember_coder
 from midstream.core.guidance import AGENTS_FILE, is_outdated
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake, did_you_mean
-from midstream.language.names import Json, Mode
+from midstream.language.names import Json, Mode, python_file
 from midstream.language.plan import chat_definition
 from midstream.runtime.ports import Machine
 from midstream.system.offloop import in_thread
@@ -335,7 +335,8 @@ class Switching:
     def _choose_mode(self, mode: Mode) -> None:
         """Change the mode as a person wants it, and write it down soon."""
         self._set_mode(mode)
-        if not self.is_beginning:
+        # A file is started by whoever names it: no later start, perhaps in another folder, does.
+        if not self.is_beginning and python_file(mode.name) is None:
             if mode.kind == "role":
                 self._saved_role = mode
             self._save(mode)

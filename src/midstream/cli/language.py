@@ -11,15 +11,16 @@ import click
 import msgspec
 
 from midstream.app.assembly import Options, Parts, configured, parts
-from midstream.cli.options import COMMON, JSON, takes
+from midstream.cli.options import COMMON, JSON, takes, workflow_named
 from midstream.cli.output import FAILED, FINISHED, answer, columns, note, say, say_object
 from midstream.config.directories import BUILT_IN, WORKSPACE_FOLDER
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import read_untrusted, require_trust
 from midstream.config.private_files import CHECK_NAME, shown_path, write_whole
 from midstream.language.errors import UserMistake, did_you_mean
-from midstream.language.names import Json
+from midstream.language.names import Json, python_file
 from midstream.language.spec import Definition
+from midstream.runtime.loader import SCRIPT_NAME
 from midstream.safety.sanitize import sanitized
 from midstream.system.own_process import complain
 
@@ -92,22 +93,29 @@ def _listed(options: Options, names: Callable[[Parts], dict[str, str]]) -> int:
 def validate(options: Options, files: tuple[Path, ...], strict: bool) -> int:
     """Check workflow, role and settings files, or folders of them: every problem, with its place.
 
-    Without FILES, those of this folder's .midstream/. A workflow's name will do, too.
+    Without FILES, those of this folder's .midstream/. A workflow's name will do, too, and FILE.py:NAME for
+    one written in Python.
     """
     from midstream.language.problem import has_errors, strictly
-    from midstream.runtime.validate import validate_files
+    from midstream.runtime.validate import files_in, validate_files
 
     own = options.workspace / WORKSPACE_FOLDER
     if not files and not own.is_dir():
         raise click.UsageError("There is no .midstream/ here: name the FILES to check.")
     with _looking(options) as (config, made):
         read_untrusted(config)
+        found = [_file_of(path, config) for path in files]
+        written = [each for each in found if isinstance(each, str)]
+        if not files:
+            written = _written_in_python(config)
+            found = [own] if files_in(own) or not written else []
         problems = validate_files(
-            [_file_of(path, config) for path in files or (own,)],
+            [each for each in found if not isinstance(each, str)],
             roles=made.library.roles(),
             tools=made.tools,
-            workflows={name: found.path for name, found in config.workflows().items()},
+            workflows={name: each.path for name, each in config.workflows().items()},
         )
+        problems += tuple(each for name in written for each in made.library.problems(name))
     if strict:
         problems = strictly(problems)
     if options.is_json:
@@ -117,12 +125,25 @@ def validate(options: Options, files: tuple[Path, ...], strict: bool) -> int:
     return FAILED if has_errors(problems) else FINISHED
 
 
-def _file_of(path: Path, config: ConfigManager) -> Path:
+def _written_in_python(config: ConfigManager) -> list[str]:
+    """Return the names of this folder's workflows written in Python; to check one is to import it."""
+    return [
+        name
+        for name, found in config.workflows().items()
+        if found.layer == "workspace" and found.path.suffix == ".py"
+    ]
+
+
+def _file_of(path: Path, config: ConfigManager) -> Path | str:
     """Return the file a path names or, where it names none, the workflow of that name.
+
+    One that is written in Python is a text: what the library finds it by.
 
     Raises:
         UserMistake: it names neither.
     """
+    if path.name != SCRIPT_NAME and python_file(str(path)) is not None:
+        return workflow_named(str(path))
     if os.path.lexists(path):
         return path
     if path.name != str(path):
@@ -133,7 +154,8 @@ def _file_of(path: Path, config: ConfigManager) -> Path:
         return own
     known = config.workflows()
     if name in known:
-        return known[name].path
+        found = known[name].path
+        return name if found.suffix == ".py" else found
     names = [*known, *(file.stem for file in own.parent.glob("*.json"))]
     raise UserMistake(
         f"There is no file {path.name!r}, and no workflow of that name.",
@@ -199,10 +221,10 @@ def explain(options: Options, name: str) -> int:
 
 
 def _definition(options: Options, name: str) -> Definition:
-    """Return a workflow's definition, as its files say it now; nothing of it is run."""
+    """Return a workflow's definition, as its files say it now; nothing of it is run but a Python file."""
     with _looking(options) as (config, made):
         read_untrusted(config)
-        definition = made.library.read(name)
+        definition = made.library.read(workflow_named(name))
     note(*config.notices)
     return definition
 

@@ -9,6 +9,7 @@ import click
 
 from midstream.app.assembly import Options
 from midstream.language.errors import UserMistake
+from midstream.language.names import python_file
 from midstream.safety.capability import PermissionMode
 from midstream.system.own_process import STDERR, STDIN, is_terminal, write_error
 from midstream.tui.terminal_questions import asked
@@ -72,6 +73,13 @@ CONSOLE: Final = (
     ),
     *COMMON,
 )
+
+
+def workflow_named(text: str) -> str:
+    """Return a workflow as the command line names it: the path of a file is from where one stands."""
+    file = python_file(text)
+    return text if file is None else f"{Path(file[0]).absolute()}:{file[1]}".removesuffix(":")
+
 
 _SHARED: Final = (
     *("workspace", "model", "trust_workspace", "permission_mode", "allow", "as_json"),

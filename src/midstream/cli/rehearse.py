@@ -12,7 +12,7 @@ import msgspec
 
 from midstream.app.assembly import Options, configured
 from midstream.cli.journal import Journal, with_journal
-from midstream.cli.options import COMMON, takes
+from midstream.cli.options import COMMON, takes, workflow_named
 from midstream.cli.output import FAILED, FINISHED, answer, note, say, say_object
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import require_trust
@@ -22,7 +22,7 @@ from midstream.core.codec import redacted_fact
 from midstream.core.events import Fact, RunStarted
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
-from midstream.language.names import Json
+from midstream.language.names import Json, python_file
 from midstream.system.own_process import HANGUPS, STDERR, own_redactor, run_until_signalled
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ def rehearse(
     if target is None:
         raise click.UsageError("Name a rehearsal's FILE, or a WORKFLOW with --record FILE.")
     if file is not None:
-        return _record(options, target, file, input=input, answers=answer, settings=settings)
+        name = workflow_named(target)
+        return _record(options, name, file, input=input, answers=answer, settings=settings)
     if disturbs:
         kinds: list[Kind] = ["interrupt", "aside"] if interrupt_everywhere else []
         kinds += ["kill"] if kill_everywhere else []
@@ -370,7 +371,7 @@ def _rehearsal_in(file: Path, config: ConfigManager) -> "Rehearsal":
     try:
         return rehearsal_in(file)
     except FileMissing as missing:
-        if str(file) not in config.workflows():
+        if python_file(str(file)) is None and str(file) not in config.workflows():
             raise
         raise UserMistake(
             f"{file} is a workflow, not a rehearsal's file.",

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from midstream.app.assembly import Options, Parts, configured
-from midstream.cli.options import COMMON, JOURNALED, takes
+from midstream.cli.options import COMMON, JOURNALED, takes, workflow_named
 from midstream.cli.output import FAILED, FINISHED, PARKED
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import require_trust
@@ -53,14 +53,17 @@ def run(
     answer: tuple[str, ...],
     settings: tuple[str, ...],
 ) -> int:
-    """Run a workflow without a console: its output on stdout, progress on stderr."""
+    """Run a workflow without a console: its output on stdout, progress on stderr.
+
+    WORKFLOW is a name, or FILE.py:NAME for one written in Python.
+    """
     from midstream.cli.headless import Given, play
 
     given = Given(answers=answer, allowed=options.allowed)
-    said = input if input and input.strip() else None
+    said, workflow = (input if input and input.strip() else None), workflow_named(name)
 
     async def work(made: Parts) -> "Run":
-        return await play(made.engine, made.library, name, given, input=said, settings=settings)
+        return await play(made.engine, made.library, workflow, given, input=said, settings=settings)
 
     return _headless(options, work)
 

@@ -9,6 +9,7 @@ are read when asked for, and again when their files change. What is wrong with a
 notice, and the layer below counts: no file of settings can keep midstream from starting.
 """
 
+import ast
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,7 @@ from midstream.config.directories import (
     user_state_dir,
 )
 from midstream.config.private_files import (
+    CHECK_NAME,
     FileMissing,
     read_capped,
     require_private,
@@ -65,7 +67,7 @@ from midstream.language.errors import (
     did_you_mean,
 )
 from midstream.language.json_text import parse
-from midstream.language.names import Json, Mode
+from midstream.language.names import Json, Mode, python_file
 from midstream.language.problem import Problem
 from midstream.language.spec import Budget, Role
 from midstream.safety.capability import PermissionMode
@@ -84,6 +86,8 @@ LAYERS: tuple[Layer, ...] = (
     "command line",
     "this session",
 )
+
+WORKFLOW_SUFFIXES = (".json", ".py")
 
 T = TypeVar("T")
 
@@ -335,6 +339,11 @@ class ConfigManager:
         Raises:
             UserMistake: it does not; the hint names the nearest one.
         """
+        if mode.kind == "workflow" and python_file(mode.name) is not None:
+            path = self.workflow_path(mode.name)
+            if not path.is_file():
+                raise FileMissing(f"There is no file {shown_path(path)}.", hint=CHECK_NAME)
+            return
         known = self.roles() if mode.kind == "role" else self.workflows()
         if mode.name not in known:
             # Who types a file's path means what the file is called.
@@ -439,7 +448,7 @@ class ConfigManager:
                 return self.grant.read(candidate.relative_to(folder).as_posix())
         return read_capped(path)
 
-    def _files(self, folder: str, suffix: str) -> Iterator[tuple[Layer, Path]]:
+    def _files(self, folder: str, *suffixes: str) -> Iterator[tuple[Layer, Path]]:
         """Yield the files right in a folder of every layer, the lowest layer first, sorted."""
         own: tuple[tuple[Layer, Path], ...] = (("built-in", BUILT_IN), ("user", self.user_dir))
         for layer, place in own:
@@ -447,9 +456,9 @@ class ConfigManager:
                 paths = sorted((place / folder).iterdir())
             except OSError:
                 continue
-            yield from ((layer, path) for path in paths if _is_plain(path.name, suffix))
+            yield from ((layer, path) for path in paths if _is_plain(path.name, *suffixes))
         for name in () if self.grant is None else self.grant.names(folder):
-            if name.count("/") == 1 and _is_plain(name.partition("/")[2], suffix):
+            if name.count("/") == 1 and _is_plain(name.partition("/")[2], *suffixes):
                 assert self.grant is not None
                 yield "workspace", self.grant.folder / name
 
@@ -504,15 +513,21 @@ class ConfigManager:
         return found
 
     def workflows(self) -> dict[str, WorkflowFile]:
-        """Return every workflow by name, the name of its file without `.json`; later layers win.
+        """Return every workflow by name, the name of its file without `.json` or `.py`; later layers win.
 
         Only the description is looked at; loading one says what is wrong with it.
         """
         found: dict[str, WorkflowFile] = {}
-        for layer, path in self._files("workflows", ".json"):
-            described = self._parsed(path, _description_in)
+        for layer, path in self._files("workflows", *WORKFLOW_SUFFIXES):
+            reading = _docstring_in if path.suffix == ".py" else _description_in
+            described = self._parsed(path, reading)
             if described is not None:
                 description, problem = described
+                twin = found.get(path.stem)
+                if twin is not None and twin.layer == layer:
+                    both = f"{shown_path(twin.path)} and {shown_path(path)}"
+                    self.notice(f"The workflow {path.stem!r} stands in {both}; the first is used.")
+                    continue
                 found[path.stem] = WorkflowFile(
                     name=path.stem,
                     path=path,
@@ -532,15 +547,22 @@ class ConfigManager:
             found.path.name for found in self.workflows().values() if found.layer == "workspace"
         }
         return tuple(
-            path.stem for path in paths if _is_plain(path.name, ".json") and path.name not in known
+            dict.fromkeys(
+                path.stem
+                for path in paths
+                if _is_plain(path.name, *WORKFLOW_SUFFIXES) and path.name not in known
+            )
         )
 
     def workflow_path(self, name: str) -> Path:
-        """Return the file of a workflow.
+        """Return the file of a workflow; of `FILE.py:NAME`, whether it is there or not.
 
         Raises:
             UserMistake: there is none of that name; the hint names the nearest one.
         """
+        file = python_file(name)
+        if file is not None:
+            return Path(os.path.abspath(self.workspace / file[0]))
         known = self.workflows()
         self.check_mode(Mode("workflow", name))
         return known[name].path
@@ -550,9 +572,9 @@ class ConfigManager:
         return tuple(path for _, path in self._files("tools", ".py"))
 
 
-def _is_plain(name: str, suffix: str) -> bool:
+def _is_plain(name: str, *suffixes: str) -> bool:
     """Return whether a file is one of ours: not an editor's, its name fit for a screen."""
-    return name.endswith(suffix) and not name.startswith(".") and name.isprintable()
+    return name.endswith(suffixes) and not name.startswith(".") and name.isprintable()
 
 
 def _roles_in(text: str, file: str) -> tuple[dict[str, Role], tuple[Problem, ...]]:
@@ -561,6 +583,17 @@ def _roles_in(text: str, file: str) -> tuple[dict[str, Role], tuple[Problem, ...
     )
 
     return lint_roles(text, file=file)
+
+
+def _docstring_in(text: str, file: str) -> tuple[str, str]:
+    """Return the first line of a module's docstring; nothing of the module is run."""
+    try:
+        words = ast.get_docstring(ast.parse(text)) or ""
+    except SyntaxError as error:
+        return "", f"{file}:{error.lineno or 1} this is not Python: {error.msg}."
+    except (ValueError, RecursionError, MemoryError) as error:
+        return "", f"{file} this is not Python: {error}."
+    return words.partition("\n")[0], ""
 
 
 def _description_in(text: str, file: str) -> tuple[str, str]:

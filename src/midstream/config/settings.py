@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from midstream.language.errors import UserMistake, clip
 from midstream.language.json_text import Member, Node
-from midstream.language.names import Json, Mode
+from midstream.language.names import Json, Mode, python_file
 from midstream.language.problem import Problem, Report
 from midstream.language.shape import fit, read_file, shown
 
@@ -131,14 +131,22 @@ def _mode(member: Member, report: Report) -> dict[str, str]:
         return {}
     text: str = node.value if member.key == CURRENT_MODE else f"role:{node.value}"
     try:
-        mode = str(Mode.parse(text))
+        mode = Mode.parse(text)
     except UserMistake as error:
         report.error(node, error.what, error.hint)
+        return {}
+    if mode.kind == "workflow" and python_file(mode.name) is not None:
+        # What a workspace has trusted are the files of its .midstream, and no others.
+        report.error(
+            node,
+            f"{clip(mode.name)} is a file, which no setting starts; ignored.",
+            "Put it into a folder workflows, and name it without .py.",
+        )
         return {}
     if member.key == DEFAULT_ROLE:
         read_as = f'"{DEFAULT_ROLE}" is the older name of "{CURRENT_MODE}": read as "{mode}".'
         report.warning(node, read_as)
-    return {CURRENT_MODE: mode}
+    return {CURRENT_MODE: str(mode)}
 
 
 def _auto_resume(node: Node, report: Report) -> dict[str, str]:

@@ -17,7 +17,7 @@ def changes(pinned: Definition, now: Definition) -> tuple[str, ...]:
         *_changed_names("sub-workflow", pinned.workflows, now.workflows),
     ]
     if pinned.script != now.script:
-        found.append(_script_change(pinned.script, now.script))
+        found.append(script_change(pinned.script, now.script))
     if not (found or pinned.found_as or now.found_as) and pinned.digest != now.digest:
         found.append("its functions changed")  # of one built in code the digest covers their text
     return tuple(found)
@@ -46,13 +46,14 @@ def _changed_names(
             yield f"the {what} {name} changed"
 
 
-def _script_change(pinned: str | None, now: str | None) -> str:
+def script_change(pinned: str | None, now: str | None, *, file: str = "script.py") -> str:
+    """Return how a script differs from the pinned one, in a line; `file` is what it is called."""
     if pinned is None or now is None:
         return "the script is new" if pinned is None else "the script is gone"
     lines = list(difflib.unified_diff(pinned.splitlines(), now.splitlines(), n=0, lineterm=""))[2:]
     added = sum(line.startswith("+") for line in lines)
     removed = sum(line.startswith("-") for line in lines)
-    return f"script.py changed (+{added} -{removed} lines)"
+    return f"{file} changed (+{added} -{removed} lines)"
 
 
 _PHASES = (

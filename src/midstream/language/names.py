@@ -88,6 +88,20 @@ ErrorKind: TypeAlias = Literal[
 
 Slot: TypeAlias = Literal["pre_handler", "post_handler", "transition_handler"]
 
+# --- a workflow in a Python file -----------------------------------------------------------------
+
+_PYTHON_FILE: Final = re.compile(r"(.+\.py)(?::([^:]*))?")
+
+
+def python_file(workflow: str) -> tuple[str, str] | None:
+    """Return the file and the name in it, "" for none, that `FILE.py:NAME` or `FILE.py` stands for.
+
+    None: it is the name of a workflow that is looked for.
+    """
+    found = _PYTHON_FILE.fullmatch(workflow)
+    return None if found is None else (found[1], found[2] or "")
+
+
 # --- the mode: whom a line without a slash speaks to, one value, written `type:name` ---------------
 
 ModeKind: TypeAlias = Literal["role", "workflow"]
@@ -95,6 +109,8 @@ ModeKind: TypeAlias = Literal["role", "workflow"]
 _KINDS: tuple[ModeKind, ...] = ("role", "workflow")
 _MAX_SHOWN = 80
 _BAD_IN_NAME = re.compile(r"[\x00-\x1f\x7f/\\]")
+_MAX_PATH = 1000
+_BAD_IN_PATH = re.compile(r"[\x00-\x1f\x7f]")
 _EXAMPLES = "Write role:NAME or workflow:NAME, such as role:dude."
 
 
@@ -137,7 +153,9 @@ class Mode(msgspec.Struct, frozen=True):
             raise UserMistake(
                 f"{shown} is not a mode: no type {kind_text[:_MAX_SHOWN]!r}.", hint=meant
             )
-        if not name or name != name.strip() or len(name) > _MAX_SHOWN or _BAD_IN_NAME.search(name):
+        is_file = kind == "workflow" and python_file(name) is not None
+        longest, bad = (_MAX_PATH, _BAD_IN_PATH) if is_file else (_MAX_SHOWN, _BAD_IN_NAME)
+        if not name or name != name.strip() or len(name) > longest or bad.search(name):
             raise UserMistake(
                 f"{shown} is not a mode: {name[:_MAX_SHOWN]!r} cannot be a name.", hint=_EXAMPLES
             )

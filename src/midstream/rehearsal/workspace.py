@@ -12,7 +12,7 @@ from midstream.config.private_files import read_capped
 from midstream.rehearsal import format as form
 from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.tools.manager import ToolManager
-from midstream.tools.user_tools import load_user_tools
+from midstream.tools.user_tools import WorkflowTools, load_user_tools
 
 FOLDER = "rehearsals"
 
@@ -30,7 +30,9 @@ def library_of(config: ConfigManager) -> WorkflowLibrary:
     own, problems = load_user_tools(config.tool_files(), read=config.read)
     for problem in problems:
         config.notice(str(problem))
-    return WorkflowLibrary(config, ToolManager(own).specs())
+    manager = ToolManager(own)
+    specs = manager.specs()
+    return WorkflowLibrary(config, specs, WorkflowTools(manager, specs).take_in)
 
 
 def rehearsals_of(config: ConfigManager, *, everywhere: bool = False) -> Iterator[Path]:

@@ -240,10 +240,27 @@ class Deadlines:
 async def load_script(
     path: Path, source: bytes | None = None, *, timeout_s: float = 30.0
 ) -> ScriptHandlers:
-    """Return the functions of a script, imported off the loop.
+    """Return the functions of a script, imported off the loop; see `load_module`."""
+    return script_functions(await load_module(path, source, timeout_s=timeout_s), path)
+
+
+def script_functions(module: ModuleType, path: Path) -> ScriptHandlers:
+    """Return the functions of a script that was imported."""
+    functions = {
+        name: value
+        for name, value in vars(module).items()
+        if callable(value) and not name.startswith("__")
+    }
+    return ScriptHandlers(functions, where=str(path))
+
+
+async def load_module(
+    path: Path, source: bytes | None = None, *, timeout_s: float = 30.0
+) -> ModuleType:
+    """Return the module of a script, or of a workflow written in Python, imported off the loop.
 
     Args:
-        path: the script's file, for errors and tracebacks.
+        path: its file, for errors and tracebacks.
         source: its text, where that has been read (and trusted) already; None reads the file.
         timeout_s: how long the import may take, in seconds.
 
@@ -253,27 +270,34 @@ async def load_script(
     deadline = asyncio.timeout(timeout_s)
     try:
         async with deadline:
-            module = await in_thread(lambda: _imported(path, source), name=f"import {path.name}")
+            return await in_thread(lambda: module_of(path, source), name=f"import {path.name}")
+    except AuthorMistake:
+        raise
     except Exception as error:
-        if deadline.expired():
-            raise AuthorMistake(
-                f"Importing {path} has not ended after {timeout_s:g} s.",
-                hint="A script only defines handlers; do slow things in them, not at import.",
-            ) from error
+        if not deadline.expired():
+            raise _import_failed(path, error) from error
+        raise AuthorMistake(
+            f"Importing {path} has not ended after {timeout_s:g} s.",
+            hint="A script only defines functions; do slow things in them, not at import.",
+        ) from error
+
+
+def module_of(path: Path, source: bytes | None = None) -> ModuleType:
+    """Return the same, imported in this thread, however long that takes.
+
+    Raises:
+        AuthorMistake: the import raised.
+    """
+    try:
+        return module_from(path, path.read_bytes() if source is None else source)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # An exit is the file's own doing: let through, it would end the whole process.
         raise _import_failed(path, error) from error
-    functions = {
-        name: value
-        for name, value in vars(module).items()
-        if callable(value) and not name.startswith("__")
-    }
-    return ScriptHandlers(functions, where=str(path))
 
 
-def _imported(path: Path, source: bytes | None) -> ModuleType:
-    return module_from(path, path.read_bytes() if source is None else source)
-
-
-def _import_failed(path: Path, error: Exception) -> AuthorMistake:
+def _import_failed(path: Path, error: BaseException) -> AuthorMistake:
     if isinstance(error, SyntaxError):
         # The script's own, or that of a module it imports; some (a NUL in the source) have no line.
         place = f"{error.filename or path}:{error.lineno or 1}"

@@ -10,6 +10,7 @@ Nothing here is async; it reads files and parses them, so call it in a thread.
 import hashlib
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -23,6 +24,20 @@ from midstream.runtime.script_outline import Script, every_state, script_problem
 
 SCRIPT_NAME = "script.py"
 OFFLINE_NAME = "offline.json"
+
+Placed: TypeAlias = Callable[[Problem], Problem]
+
+
+def _as_found(problem: Problem) -> Problem:
+    return problem
+
+
+class HasProblems(AuthorMistake):
+    """A workflow that cannot run: `problems` are all that is wrong with it."""
+
+    def __init__(self, what: str, *, problems: tuple[Problem, ...]) -> None:
+        super().__init__(what)
+        self.problems = problems
 
 
 class LoadedWorkflow(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +67,7 @@ def load_workflow(
     read: Callable[[Path], bytes] = read_capped,
     workflows: Collection[str] | None = None,
     functions: Collection[str] | None = None,
+    placed: Placed = _as_found,
 ) -> LoadedWorkflow:
     """Return the workflow of a file, checked whole, with its script's handlers found by name.
 
@@ -62,6 +78,7 @@ def load_workflow(
         read: returns a file's bytes. `ConfigManager.read` refuses what is not trusted.
         workflows: the names of all workflows; None leaves names of sub-workflows unchecked.
         functions: the names of handlers that a program brings; no script is looked for then.
+        placed: returns a problem as it is told, where the file was made from something else.
 
     Raises:
         AuthorMistake: the files have problems; the message lists all of them, one a line.
@@ -73,10 +90,11 @@ def load_workflow(
     workflow, problems = _checked(
         path, source, script_source, roles, tools, workflows, functions=functions
     )
+    problems = tuple(map(placed, problems))
     if workflow is None:
         count = sum(problem.severity == "error" for problem in problems)
         said = "a problem" if count == 1 else f"{count} problems"
-        raise AuthorMistake(f"{shown_path(path)} has {said}:\n{as_text(problems)}")
+        raise HasProblems(f"{shown_path(path)} has {said}:\n{as_text(problems)}", problems=problems)
     return LoadedWorkflow(
         definition=_definition(workflow, source, script_source, roles, tools),
         path=path,

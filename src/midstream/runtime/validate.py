@@ -98,12 +98,12 @@ def _files_of(path: Path) -> Iterator[Path]:
     if not os.path.isdir(path):
         yield path
         return
-    inside = _listed(path) or _listed(path / WORKSPACE_FOLDER)
+    inside = files_in(path) or files_in(path / WORKSPACE_FOLDER)
     yield from inside or sorted(path.glob("*.json")) or [path]
 
 
-def _listed(folder: Path) -> list[Path]:
-    """Return the files of a folder laid out like `.midstream`."""
+def files_in(folder: Path) -> list[Path]:
+    """Return the files of a folder laid out like `.midstream` that can be checked without running them."""
     named = (
         folder / SETTINGS,
         *sorted(folder.glob("roles/*.json")),

@@ -1,8 +1,15 @@
-"""Where roles and workflows are found, and workflows made ready to run."""
+"""Where roles and workflows are found, and workflows made ready to run.
 
-from collections.abc import Callable, Collection, Mapping
+A workflow is a file `NAME.json`, or one written in Python: `NAME.py`, found by its name, or any file that
+is named by its path (`FILE.py:NAME`). A Python file is read as a `script.py` is, from bytes that were read
+and trusted; what runs of it is the definition it makes, which goes through the same checks.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Final, TypeAlias
 
 import msgspec
@@ -12,21 +19,40 @@ from midstream.config.directories import WORKSPACE_FOLDER
 from midstream.config.manager import ConfigManager
 from midstream.config.private_files import FileMissing, read_capped, shown_path
 from midstream.core.guidance import with_guidance
-from midstream.language.errors import AuthorMistake, NotTrusted, UserMistake
-from midstream.language.names import Json
+from midstream.core.pinning import script_change
+from midstream.language.errors import (
+    AuthorMistake,
+    MidstreamError,
+    NotTrusted,
+    UserMistake,
+    did_you_mean,
+)
+from midstream.language.names import Json, python_file
 from midstream.language.plan import sub_workflow
-from midstream.language.problem import as_text
+from midstream.language.problem import Problem, as_text
 from midstream.language.shape import read_file
 from midstream.language.spec import Definition, Guidance, Role, ToolSpec
-from midstream.runtime.handlers import Handler, ScriptHandlers, load_script
+from midstream.runtime.handlers import (
+    Handler,
+    ScriptHandlers,
+    load_module,
+    load_script,
+    module_of,
+    script_functions,
+)
+from midstream.runtime.json_values import plain
 from midstream.runtime.loader import (
     OFFLINE_NAME,
+    HasProblems,
     LoadedWorkflow,
     decoded,
+    digest,
     load_workflow,
     script_beside,
+    unreadable,
 )
-from midstream.runtime.script_outline import every_state, source_of
+from midstream.runtime.python_workflow import Workflow
+from midstream.runtime.script_outline import every_state, source_of, text_of
 from midstream.system.offloop import in_thread
 
 UNTRUSTED = "not trusted as it stands: /trust shows it"
@@ -38,6 +64,18 @@ Inner: TypeAlias = Mapping[str, tuple[Definition, ScriptHandlers]]
 NOTHING_INNER: Final[Inner] = MappingProxyType({})
 NO_ROLES: Final[Mapping[str, Role]] = MappingProxyType({})
 
+TakeIn: TypeAlias = Callable[[Sequence[Callable[..., object]], str], None]
+"""Lets agents use the functions of a workflow as tools; they are those of a file, "" of a program."""
+
+
+class PythonFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A Python file with a workflow: `name` is what that is called in it, "" for the only one."""
+
+    path: Path
+    name: str
+    found_as: str
+    source: bytes = b""
+
 
 class WorkflowLibrary:
     """The roles and workflows of the settings' layers.
@@ -45,11 +83,18 @@ class WorkflowLibrary:
     Args:
         config: where the files are; what is not trusted is not read.
         tools: the tools agents may use, by name.
+        take_in: puts the tools that a workflow in Python brings among them.
     """
 
-    def __init__(self, config: ConfigManager, tools: Mapping[str, ToolSpec]) -> None:
+    def __init__(
+        self,
+        config: ConfigManager,
+        tools: Mapping[str, ToolSpec],
+        take_in: TakeIn = lambda functions, file: None,
+    ) -> None:
         self._config = config
         self._tools = tools
+        self._take_in = take_in
         self._offline_parts: dict[str, Json | AuthorMistake] = {}
 
     def roles(self) -> dict[str, Role]:
@@ -69,6 +114,9 @@ class WorkflowLibrary:
     async def load(self, name: str) -> tuple[Definition, ScriptHandlers]:
         """Return a workflow and the handlers of its script, read and imported off the loop.
 
+        Args:
+            name: a workflow's name, or `FILE.py:NAME` for one written in Python (from the workspace).
+
         Raises:
             UserMistake: there is no workflow of that name.
             AuthorMistake: its files have problems; the message lists all of them.
@@ -76,23 +124,56 @@ class WorkflowLibrary:
         return await self._load(name, ())
 
     def read(self, name: str, above: tuple[str, ...] = ()) -> Definition:
-        """Return a workflow as its files say it is; nothing of it is imported. Waits for the disk.
+        """Return a workflow as its files say it is. Waits for the disk.
+
+        Nothing is imported but the file of one that is written in Python: what it defines is what it does.
 
         Raises:
             MidstreamError: it cannot be read, or has problems.
         """
-        definition, _ = self._definition(name, above)
+        file = self._python_file(name, above)
+        if file is not None:
+            return self._read_flow(self._flow_in(file), file, (*above, name))
+        definition, _ = self._definition(name)
         inner = {other: self.read(other, (*above, name)) for other in _subs(definition)}
         return msgspec.structs.replace(definition, workflows=inner) if inner else definition
 
-    def _definition(self, name: str, above: tuple[str, ...]) -> tuple[Definition, LoadedWorkflow]:
+    def _read_flow(self, flow: Workflow, file: PythonFile, above: tuple[str, ...]) -> Definition:
+        definition = self._checked_flow(flow, file).definition
+        inner = {
+            name: self._read_flow(flow.inner[name], _within(file), above)
+            if name in flow.inner
+            else self.read(name, above)
+            for name in _subs(definition)
+        }
+        return msgspec.structs.replace(definition, workflows=inner)
+
+    def problems(self, name: str) -> tuple[Problem, ...]:
+        """Return what is wrong with a workflow that is written in Python. Imports its file.
+
+        Raises:
+            UserMistake: there is no workflow of that name.
+        """
+        path = self._config.workflow_path(name)
+        try:
+            file = self._python_file(name)
+            assert file is not None, "asked for Python files alone"
+            return self._flow_problems(self._flow_in(file), file)
+        except MidstreamError as error:
+            line, what = _placed_in(path, error.what)
+            problem = unreadable(path, type(error)(what, hint=error.hint))
+            return (msgspec.structs.replace(problem, line=line, column=min(line, 1)),)
+
+    def _flow_problems(self, flow: Workflow, file: PythonFile) -> tuple[Problem, ...]:
+        try:
+            found = self._checked_flow(flow, file).warnings
+        except HasProblems as error:
+            found = error.problems
+        inner = (self._flow_problems(each, _within(file)) for each in flow.inner.values())
+        return (*found, *(problem for each in inner for problem in each))
+
+    def _definition(self, name: str) -> tuple[Definition, LoadedWorkflow]:
         """Return a workflow without those it runs."""
-        if name in above:
-            circle = " -> ".join((*above[above.index(name) :], name))
-            raise AuthorMistake(
-                f"These workflows run each other without end: {circle}.",
-                hint="Take one of these calls out.",
-            )
         loaded, part = self._read(name)
         definition = msgspec.structs.replace(loaded.definition, found_as=name)
         definition = with_guidance(definition, self.guidance())
@@ -131,8 +212,32 @@ class WorkflowLibrary:
         definition, found = await in_thread(loaded)
         return await self._with_handlers(definition, found, (), functions, inner)
 
+    async def written(
+        self, flow: Workflow, file: PythonFile | None = None, above: tuple[str, ...] = ()
+    ) -> tuple[Definition, ScriptHandlers]:
+        """Return the definition of a workflow written in Python, checked, and its functions.
+
+        Args:
+            flow: the workflow.
+            file: where it stands; None: in a program.
+            above: the names of those that run it.
+
+        Raises:
+            AuthorMistake: it has problems; the message lists all of them.
+        """
+        loaded = await in_thread(lambda: self._checked_flow(flow, file))
+        inner = {
+            name: await self.written(each, None if file is None else _within(file), above)
+            for name, each in flow.inner.items()
+        }
+        return await self._with_handlers(loaded.definition, loaded, above, flow.handlers, inner)
+
     async def _load(self, name: str, above: tuple[str, ...]) -> tuple[Definition, ScriptHandlers]:
-        definition, loaded = await in_thread(lambda: self._definition(name, above))
+        file = await in_thread(lambda: self._python_file(name, above))
+        if file is not None:
+            module = await load_module(file.path, file.source)
+            return await self.written(flow_in(module, file.path, file.name), file, (*above, name))
+        definition, loaded = await in_thread(lambda: self._definition(name))
         return await self._with_handlers(definition, loaded, (*above, name))
 
     async def _with_handlers(
@@ -145,7 +250,10 @@ class WorkflowLibrary:
     ) -> tuple[Definition, ScriptHandlers]:
         """Return a workflow with those it runs, and the handlers of all of them."""
         if functions is not None:
-            handlers = ScriptHandlers(functions, where="the program")
+            is_file = loaded.path.suffix == ".py"
+            handlers = ScriptHandlers(
+                functions, where=str(loaded.path) if is_file else "the program"
+            )
         elif loaded.script is None:
             handlers = ScriptHandlers({}, where="The workflow, which has no script,")
         else:
@@ -176,10 +284,43 @@ class WorkflowLibrary:
             where = "The workflow the run is pinned to, which has no script,"
             handlers = ScriptHandlers({}, where=where)
         else:
-            source = source_of(definition.script)
-            handlers = await load_script(self._script_path(definition.found_as), source)
+            path = self._script_path(definition.found_as)
+            module = await load_module(path, source_of(definition.script))
+            flow = _pinned_flow(module, path, definition)
+            if flow is not None:
+                return await self._pinned_handlers(flow, path, definition)
+            handlers = script_functions(module, path)
         inner = {name: await self.pinned(d) for name, d in definition.workflows.items()}
         return handlers.around(inner) if inner else handlers
+
+    async def _pinned_handlers(
+        self, flow: Workflow, path: Path, definition: Definition
+    ) -> ScriptHandlers:
+        self._take_in(flow.tools, str(path))
+        inner = {
+            name: await self._pinned_handlers(flow.inner[name], path, each)
+            if name in flow.inner
+            else await self.pinned(each)
+            for name, each in definition.workflows.items()
+        }
+        return ScriptHandlers(flow.handlers, where=str(path), inner=inner)
+
+    def changed_file(self, pinned: Definition) -> str:
+        """Return how the file of a workflow in Python differs from what a run is pinned to, in a line.
+
+        Nothing of it is imported: whether what stands there now may run is for a person to say. "" where
+        it is the same, or no such file. Waits for the disk.
+        """
+        if pinned.script is None or not pinned.found_as:
+            return ""
+        try:
+            file = self._python_file(pinned.found_as)
+            now = None if file is None else text_of(file.source)
+        except (MidstreamError, SyntaxError, UnicodeError):
+            return ""  # loading it says why
+        if file is None or now == pinned.script:
+            return ""
+        return script_change(pinned.script, now, file=shown_path(file.path))
 
     def offline_part(self, workflow: str) -> Json:
         """Return what the offline model plays of a loaded workflow, None if it has no such part.
@@ -214,10 +355,83 @@ class WorkflowLibrary:
             functions=functions,
         )
 
+    def _python_file(self, name: str, above: tuple[str, ...] = ()) -> PythonFile | None:
+        """Return the file of a workflow written in Python, as read and trusted; None: it is a JSON one.
+
+        Raises:
+            NotTrusted: it may be of a workspace that nobody trusts now.
+            UserMistake, WorldTrouble: there is none, or it cannot be read.
+            AuthorMistake: it is run by one that runs it, or a state names it by its path.
+        """
+        if name in above:
+            circle = " -> ".join((*above[above.index(name) :], name))
+            raise AuthorMistake(
+                f"These workflows run each other without end: {circle}.",
+                hint="Take one of these calls out.",
+            )
+        named = python_file(name)
+        if named is not None and above:
+            raise AuthorMistake(
+                f"{above[-1]} runs {name}, a file, by its path.",
+                hint="Put it into a folder workflows, and name it without .py.",
+            )
+        path = self._config.workflow_path(name)
+        if path.suffix != ".py":
+            return None
+        if self._config.is_untrusted:
+            raise NotTrusted(
+                f"{shown_path(path)} is not run: the workspace is not trusted.",
+                hint="Look at it and trust it with: midstream trust",
+            )
+        workspace = self._config.workspace
+        inside = path.relative_to(workspace) if path.is_relative_to(workspace) else path
+        found_as = name if named is None else f"{inside}:{named[1]}".removesuffix(":")
+        return PythonFile(
+            path=path,
+            name="" if named is None else named[1],
+            found_as=found_as,
+            source=self._config.read(path),
+        )
+
+    def _flow_in(self, file: PythonFile) -> Workflow:
+        return flow_in(module_of(file.path, file.source), file.path, file.name)
+
+    def _checked_flow(self, flow: Workflow, file: PythonFile | None) -> LoadedWorkflow:
+        """Return a workflow written in Python by the checks of a file, without those it runs."""
+        path = Path(f"{flow.name}.json") if file is None else file.path
+        self._take_in(flow.tools, "" if file is None else str(path))
+        flow.check()
+        document = msgspec.json.encode(plain(f"the workflow {flow.name}", flow.document))
+        loaded = load_workflow(
+            path,
+            roles={**self._config.roles(), **flow.roles},
+            tools=self._tools,
+            read=lambda _: document,
+            workflows=[*self._config.workflows(), *flow.inner],
+            functions=flow.handlers,
+            placed=partial(_placed, flow, path),
+        )
+        definition = with_guidance(loaded.definition, self.guidance())
+        if file is None:
+            definition = msgspec.structs.replace(definition, digest=flow.digest)
+        else:
+            definition = msgspec.structs.replace(
+                definition,
+                digest=digest(document, file.source),
+                script=text_of(file.source),
+                found_as=file.found_as,
+            )
+            for warning in loaded.warnings:
+                self._config.notice(str(warning))
+            part = self._read_offline(path.with_suffix("") / OFFLINE_NAME)
+            self._offline_parts[flow.name] = part
+        return msgspec.structs.replace(loaded, definition=definition)
+
     def _script_path(self, name: str) -> Path:
         """Return where the script of a workflow stands, or stood."""
         try:
-            return script_beside(self._config.workflow_path(name))
+            path = self._config.workflow_path(name)
+            return path if path.suffix == ".py" else script_beside(path)
         except UserMistake:
             folder = self._config.workspace / WORKSPACE_FOLDER / "workflows"
             return script_beside(folder / f"{name}.json")
@@ -239,3 +453,83 @@ def _subs(definition: Definition) -> list[str]:
     """Return the names of the workflows a workflow runs, sorted."""
     states = every_state(definition.workflow.states)
     return sorted({sub.name for each in states if (sub := sub_workflow(each))})
+
+
+# --- workflows written in Python ------------------------------------------------------------------
+
+
+def flow_in(module: ModuleType, path: Path, name: str = "") -> Workflow:
+    """Return the workflow of that name in a module; "": the one called `flow`, or the only one.
+
+    One that another of them runs does not count as a second one.
+
+    Raises:
+        AuthorMistake: there is none, there are several, or the name is that of something else.
+    """
+    file, flows = shown_path(path), _flows_of(module)
+    if name:
+        if name in flows:
+            return flows[name]
+        if not hasattr(module, name):
+            raise AuthorMistake(f"{file} has no {name!r}.", hint=did_you_mean(name, flows))
+        kind = type(getattr(module, name)).__name__
+        raise AuthorMistake(
+            f"{name!r} in {file} is no Workflow, but of the type {kind}.",
+            hint=f"Workflows in it: {', '.join(sorted(flows))}." if flows else _MADE,
+        )
+    if "flow" in flows:
+        return flows["flow"]
+    run = {id(inner) for each in flows.values() for inner in each.inner.values()}
+    first = [each for each in flows if id(flows[each]) not in run]
+    if len(first) == 1:
+        return flows[first[0]]
+    if not flows:
+        raise AuthorMistake(f"{file} has no workflow.", hint=_MADE)
+    raise AuthorMistake(
+        f"{file} has several workflows: {', '.join(sorted(flows))}.",
+        hint=f"Name one of them ({file}:{min(flows)}), or call one of them flow.",
+    )
+
+
+_MADE: Final = 'Make one at its top level: flow = midstream.Workflow("NAME").'
+
+
+def _flows_of(module: ModuleType) -> dict[str, Workflow]:
+    """Return the workflows of a module by the names they have there, each once."""
+    found = {id(each): name for name, each in vars(module).items() if isinstance(each, Workflow)}
+    return {name: vars(module)[name] for name in found.values()}
+
+
+def _pinned_flow(module: ModuleType, path: Path, definition: Definition) -> Workflow | None:
+    """Return the workflow a run is pinned to where that was written in Python, else None."""
+    named = python_file(definition.found_as)
+    if named is not None:
+        return flow_in(module, path, named[1])
+    name = definition.workflow.workflow_name
+    return next((each for each in _flows_of(module).values() if each.name == name), None)
+
+
+def _within(file: PythonFile) -> PythonFile:
+    """Return the place of a workflow that another one in the same file runs: no name leads to it."""
+    return msgspec.structs.replace(file, found_as="")
+
+
+_OF_STATE: Final = re.compile(r"\$\.states\[(\d+)\](.*)", re.DOTALL)
+
+
+def _placed(flow: Workflow, path: Path, problem: Problem) -> Problem:
+    """Return a problem of what would stand in the file, said of the function it comes from."""
+    states = [str(each["name"]) for each in flow.document["states"]]
+    found = _OF_STATE.fullmatch(problem.path)
+    file, line = (shown_path(path) if path.suffix == ".py" else f"the workflow {flow.name}"), 0
+    said = problem.path
+    if found is not None and (state := states[int(found[1])]) in flow.handlers:
+        written, line = flow.place_of(state)
+        file, said = shown_path(Path(written)), f"{state}{found[2]}"
+    return msgspec.structs.replace(problem, file=file, line=line, column=min(line, 1), path=said)
+
+
+def _placed_in(path: Path, what: str) -> tuple[int, str]:
+    """Return the line that a message about a file begins with, 0 for none, and the rest of it."""
+    found = re.match(rf"{re.escape(str(path))}:(?:(\d+):)? (.*)", what, re.DOTALL)
+    return (0, what) if found is None else (int(found[1] or 0), found[2])

@@ -75,10 +75,11 @@ class ToolManager:
 
     def put(self, tools: Iterable[Tool], *, instead_of: Iterable[str] = ()) -> None:
         """Take in tools that came to be known later, in place of those of these names."""
-        for name in instead_of:
-            self._tools.pop(name, None)
+        gone = set(instead_of)
+        kept = {name: tool for name, tool in self._tools.items() if name not in gone}
         for tool in tools:
-            self._tools.setdefault(tool.spec.name, tool)
+            kept.setdefault(tool.spec.name, tool)
+        self._tools = kept  # at once: calls are looked up on the loop meanwhile
 
     async def review(self, name: str, arguments: dict[str, Json], context: ToolContext) -> Review:
         """Return what is to become of a call; see the port `Tools`.

@@ -15,16 +15,20 @@ The JSON Schema comes from the type hints and the docstring. A parameter annotat
 """
 
 import inspect
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from midstream.language.errors import AuthorMistake, MidstreamError
+from midstream.language.errors import AuthorMistake, MidstreamError, UserMistake
 from midstream.language.problem import Problem
+from midstream.language.spec import ToolSpec
 from midstream.runtime.trusted_scripts import failed_at, module_from
 from midstream.tools.base import Tool, is_marked, tool_from
 from midstream.tools.base import tool as tool
+
+if TYPE_CHECKING:
+    from midstream.tools.manager import ToolManager
 
 
 def load_user_tools(
@@ -102,3 +106,60 @@ def _line_of(function: Callable[..., Any]) -> int:
 
 def _problem(file: Path, line: int, message: str, hint: str = "") -> Problem:
     return Problem(file=str(file), line=line, column=1, path="", message=message, hint=hint)
+
+
+# --- tools that workflows in Python bring ---------------------------------------------------------
+
+
+class WorkflowTools:
+    """Lets agents use the functions that workflows written in Python bring as tools.
+
+    Args:
+        manager: where they are called.
+        known: every tool's spec by name; those taken in are added to it.
+    """
+
+    def __init__(self, manager: "ToolManager", known: dict[str, ToolSpec]) -> None:
+        self._manager = manager
+        self._known = known
+        self._files: dict[str, str] = {}
+
+    def take_in(self, functions: Sequence[Callable[..., Any] | Tool], file: str = "") -> None:
+        """Let agents use these from now on; the same again changes nothing.
+
+        Those of a `file` take the place of those it had when it was read before.
+
+        Raises:
+            UserMistake: another tool has the name.
+        """
+        tools = [as_tool(each) for each in functions]
+        specs = {each.spec.name: each.spec for each in tools}
+        before = {name for name in specs if file and self._files.get(name) == file}
+        require_free(
+            name
+            for name, spec in specs.items()
+            if name not in before and self._known.get(name, spec) != spec
+        )
+        self._files |= {name: file for name in specs if file and name not in self._known}
+        self._manager.put(tools, instead_of=before)
+        self._known.update(specs)
+
+
+def as_tool(given: Tool | Callable[..., Any]) -> Tool:
+    """Return a tool as it is, and make one of a function; unmarked it counts as `once`."""
+    if isinstance(given, Tool):
+        return given
+    return tool_from(given if is_marked(given) else tool()(given))
+
+
+def require_free(taken: Iterable[str]) -> None:
+    """Raise over the first of these names, which other tools have.
+
+    Raises:
+        UserMistake: there is one.
+    """
+    for name in taken:
+        raise UserMistake(
+            f"The name of the tool {name} is taken.",
+            hint="Give it another: @midstream.tool(name=...).",
+        )

@@ -327,19 +327,27 @@ class Targets(msgspec.Struct, frozen=True, kw_only=True):
 
 _UNKNOWN = Targets()
 
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
 
 @lru_cache(maxsize=64)
 def targets_of(script: str | None, handler: str) -> Targets:
-    """Return where the function `handler` of a script's text may lead."""
-    function = _function(script or "", handler)
+    """Return where the function `handler` of a script's text may lead.
+
+    In a file with a workflow in Python it is the function of a state, which returns others by their names.
+    """
+    tree = _parsed(script or "")
+    states = _states_in(tree)
+    function = states.get(handler) or _function(tree, handler)
     if function is None:
         return _UNKNOWN
     names: dict[str, None] = {}
     is_certain, may_decline = True, not _always_leaves(function.body)
     for statement in _returns(function.body):
         for value in _values(statement.value, function.body):
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                names[value.value] = None
+            target = _target(value, states)
+            if target is not None:
+                names[target] = None
             elif value is None or (isinstance(value, ast.Constant) and value.value is None):
                 may_decline = True
             else:
@@ -347,12 +355,45 @@ def targets_of(script: str | None, handler: str) -> Targets:
     return Targets(names=tuple(names), is_certain=is_certain, may_decline=may_decline)
 
 
-def _function(script: str, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+def _target(value: ast.expr | None, states: Mapping[str, Function]) -> str | None:
+    """Return the name of the state a returned expression stands for, None where none is known."""
+    match value:
+        case ast.Constant(value=str(name)):
+            return name
+        case ast.Name(id=name) if name in states:
+            return name
+        case ast.Call(func=ast.Name(id="stop") | ast.Attribute(attr="stop")) if states:
+            return STOP
+        case ast.Attribute(attr="interrupted") if states:
+            return INTERRUPTED
+    return None
+
+
+@lru_cache(maxsize=8)
+def _parsed(script: str) -> ast.Module:
     try:
-        tree = ast.parse(script)
+        return ast.parse(script)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    found = None
+        return ast.Module(body=[], type_ignores=[])
+
+
+def _states_in(tree: ast.Module) -> dict[str, Function]:
+    """Return the functions that are made states of a workflow in Python: `@flow.state(...)`."""
+    return {
+        node.name: node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and any(map(_makes_state, node.decorator_list))
+    }
+
+
+def _makes_state(decorator: ast.expr) -> bool:
+    made = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return isinstance(made, ast.Attribute) and made.attr in ("start", "state", "resume")
+
+
+def _function(tree: ast.Module, name: str) -> Function | None:
+    found: Function | None = None
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
             found = node

@@ -25,6 +25,7 @@ from midstream.language.errors import (
     UserMistake,
     did_you_mean,
 )
+from midstream.language.names import python_file
 from midstream.language.plan import chat_definition
 from midstream.language.spec import Definition
 from midstream.runtime.engine.local import LocalEngine
@@ -33,6 +34,7 @@ from midstream.runtime.ports import Clock, Handlers, Machine
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.runtime.storage import KeptRun, Mail, Store
 from midstream.runtime.workflow_library import WorkflowLibrary
+from midstream.system.offloop import in_thread
 
 Choice: TypeAlias = Literal["ask", "old", "new"]
 """What a run goes on with where its workflow has changed: ask, the pinned copy, or today's."""
@@ -84,13 +86,15 @@ async def take_up(
     is_of_import = any(kept.is_foreign for kept in line)
     if is_of_import:
         _refuse_foreign_powers(run)
-        if not pinned.found_as and pinned.kind != "chat":
+        is_nowhere = not pinned.found_as or python_file(pinned.found_as) is not None
+        if is_nowhere and pinned.kind != "chat":
             raise _foreign_copy(id)
-    if built is not None:
-        now = _Now(definition=built[0], handlers=built[1])
-    else:
-        now = await _now(engine, library, pinned)
-    differences = _differences(pinned, now)
+    changed = ""
+    if built is None and choice != "new":
+        # A file in Python that has changed is not even imported before a person has chosen it.
+        changed = await in_thread(lambda: library.changed_file(pinned))
+    now = _Now() if changed else await _now(engine, library, pinned, built)
+    differences = (changed,) if changed else _differences(pinned, now)
     if not differences:
         handlers = now.handlers or await library.pinned(pinned)
         return await engine.resume(id, handlers=handlers, known=run)
@@ -278,8 +282,15 @@ def _calls_of(run: Run) -> Iterator[OpenCall]:
 # --- what has changed ---------------------------------------------------------------------------
 
 
-async def _now(engine: LocalEngine, library: WorkflowLibrary, pinned: Definition) -> _Now:
+async def _now(
+    engine: LocalEngine,
+    library: WorkflowLibrary,
+    pinned: Definition,
+    built: tuple[Definition, Handlers] | None,
+) -> _Now:
     """Return what a run's workflow or role is now."""
+    if built is not None:
+        return _Now(definition=built[0], handlers=built[1])
     if pinned.kind == "chat":
         return _chat_now(pinned, library, engine)
     if not pinned.found_as:

@@ -336,6 +336,11 @@ class Workflow:
         whole += [inner.digest for inner in self.inner.values()]
         return hashlib.sha256("\0".join(whole).encode()).hexdigest()
 
+    def place_of(self, state: str) -> tuple[str, int]:
+        """Return the file and the line where a state's function begins; ("", 0) where it has neither."""
+        code = getattr(inspect.unwrap(self._states[state].function), "__code__", None)
+        return ("", 0) if code is None else (code.co_filename, code.co_firstlineno)
+
     def check(self) -> None:
         """Return if every function leads to states of this workflow, as far as its text tells.
 
