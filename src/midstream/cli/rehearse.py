@@ -271,9 +271,10 @@ async def _replayed(
     rehearsal: "Rehearsal", library: "WorkflowLibrary", *, compares: bool = True
 ) -> "Replay":
     from midstream.rehearsal.comparison import replay
+    from midstream.rehearsal.workspace import rehearsed
     from midstream.tools.validation import validate
 
-    definition, handlers = await library.load(rehearsal.workflow)
+    definition, handlers = await rehearsed(rehearsal, library)
     return await replay(rehearsal, definition, handlers, validate=validate, compares=compares)
 
 
@@ -289,7 +290,7 @@ def _disturb(
     from midstream.rehearsal.comparison import Replay, replay
     from midstream.rehearsal.disturb_everywhere import Tried, everywhere, table
     from midstream.rehearsal.playback import point_named
-    from midstream.rehearsal.workspace import library_of
+    from midstream.rehearsal.workspace import library_of, rehearsed
     from midstream.tools.validation import validate
 
     only = None if point is None else point_named(point)
@@ -297,7 +298,7 @@ def _disturb(
     rehearsal, library = _rehearsal_in(file, config), library_of(config)
 
     async def work() -> tuple[Replay, list[Tried]]:
-        definition, handlers = await library.load(rehearsal.workflow)
+        definition, handlers = await rehearsed(rehearsal, library)
         undisturbed = await replay(rehearsal, definition, handlers, validate=validate)
         if undisturbed.difference is not None:
             return undisturbed, []
@@ -368,15 +369,16 @@ def _rehearsal_in(file: Path, config: ConfigManager) -> "Rehearsal":
     """Return the rehearsal of a file; somebody may well have named a workflow instead."""
     from midstream.rehearsal.workspace import rehearsal_in
 
-    try:
-        return rehearsal_in(file)
-    except FileMissing as missing:
-        if python_file(str(file)) is None and str(file) not in config.workflows():
-            raise
-        raise UserMistake(
-            f"{file} is a workflow, not a rehearsal's file.",
-            hint=f"Record one: midstream rehearse {file} --record FILE. midstream test plays all.",
-        ) from missing
+    if python_file(str(file)) is None:
+        try:
+            return rehearsal_in(file)
+        except FileMissing:
+            if str(file) not in config.workflows():
+                raise
+    raise UserMistake(
+        f"{file} is a workflow, not a rehearsal's file.",
+        hint=f"Record one: midstream rehearse {file} --record FILE. midstream test plays all.",
+    )
 
 
 def _trusted(options: Options) -> ConfigManager:

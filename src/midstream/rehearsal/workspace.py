@@ -9,7 +9,11 @@ from pathlib import Path
 from midstream.config.directories import WORKSPACE_FOLDER
 from midstream.config.manager import ConfigManager
 from midstream.config.private_files import read_capped
+from midstream.language.errors import UserMistake
+from midstream.language.names import python_file
+from midstream.language.spec import Definition
 from midstream.rehearsal import format as form
+from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.tools.manager import ToolManager
 from midstream.tools.user_tools import WorkflowTools, load_user_tools
@@ -71,6 +75,24 @@ def rehearsal_in(path: Path) -> form.Rehearsal:
         FileMissing, WorldTrouble: it cannot be read.
     """
     return form.decoded(read_capped(path, max_bytes=MAX_BYTES), file=str(path))
+
+
+async def rehearsed(
+    rehearsal: form.Rehearsal, library: WorkflowLibrary
+) -> tuple[Definition, ScriptHandlers]:
+    """Return the workflow a rehearsal is played against, as it is now, and its functions.
+
+    Raises:
+        UserMistake: it is a Python file outside the workspace: a rehearsal, whoever wrote it, names none.
+        MidstreamError: it cannot be loaded.
+    """
+    file = python_file(rehearsal.workflow)
+    if file is not None and (Path(file[0]).is_absolute() or ".." in Path(file[0]).parts):
+        raise UserMistake(
+            f"The rehearsal is of {rehearsal.workflow}, which is not in this workspace.",
+            hint="Play it with --workspace FOLDER, the folder of that file, and name the file from there.",
+        )
+    return await library.load(rehearsal.workflow)
 
 
 def workspace_of(path: Path, otherwise: Path) -> Path:

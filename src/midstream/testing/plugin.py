@@ -27,6 +27,7 @@ from midstream.rehearsal.workspace import (
     is_rehearsal,
     library_of,
     rehearsal_in,
+    rehearsed,
     workspace_of,
 )
 from midstream.runtime.workflow_library import WorkflowLibrary
@@ -96,7 +97,7 @@ def _played(path: Path, root: Path) -> Difference | None:
 
     async def play() -> Difference | None:
         rehearsal = rehearsal_in(path)
-        definition, handlers = await library.load(rehearsal.workflow)
+        definition, handlers = await rehearsed(rehearsal, library)
         played = await replay(rehearsal, definition, handlers, validate=validate)
         return played.difference
 
