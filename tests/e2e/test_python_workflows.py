@@ -1,6 +1,7 @@
 """Workflows written in Python, started, looked at and taken up again by the real program."""
 
 import json
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -146,6 +147,13 @@ def test_it_is_found_by_name_once_its_workspace_is_trusted_and_not_imported_befo
     trust = TrustStore(tmp_path / "state")
     trust.grant(trust.status(workspace_of(tmp_path)))
     checked = run(tmp_path, "validate")
+    put(tmp_path, '{"workflow_name": "odd"}', ".midstream/workflows/odd.json")
+    put(tmp_path, "1 / 0", ".midstream/workflows/broken.py")
+    trust.grant(trust.status(workspace_of(tmp_path)))
+    for folder in ("", workspace_of(tmp_path) / ".midstream", workspace_of(tmp_path)):
+        told = run(tmp_path, "validate", *filter(None, [str(folder)])).out
+        assert "broken.py:1:1" in told, "a folder's are checked with its JSON"
+        assert "odd.json" in told
     assert "Shouts what it was given." in listed.out
     assert (ran.code, ran.out) == (0, "X! (1)\n"), ran.err
     assert checked.out == "No problems.\n"
@@ -249,6 +257,22 @@ def test_a_file_that_changed_is_told_and_not_imported_before_a_person_chose(
         chosen = run(tmp_path, "resume", id, choice, *MODEL, server=server)
         assert (chosen.code, chosen.out) == (0, f"Old pond, fine [{said}]\n"), chosen.err
         assert was_imported(tmp_path) == (choice == "--new")
+
+
+def test_a_run_that_was_brought_here_names_no_file_to_import(tmp_path: Path) -> None:
+    put(tmp_path, TALK)
+    with killed(tmp_path) as (id, server):
+        exported = tmp_path / "run.jsonl"
+        assert run(tmp_path, "export", id, str(exported)).code == 0
+        shutil.rmtree(tmp_path / "state")
+        assert run(tmp_path, "import", str(exported)).code == 0
+        forked = run(tmp_path, "fork", id, "--at", "8").out.split()[1]
+        put(tmp_path, marking(tmp_path, FLOW))
+        for choice in ((), ("--old",), ("--new",)):
+            ended = run(tmp_path, "resume", forked, *choice, *MODEL, server=server)
+            assert ended.code == 2
+            assert "a workflow that no name here leads to" in ended.told
+    assert not was_imported(tmp_path)
 
 
 def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:

@@ -138,6 +138,71 @@ def test_nothing_of_an_untrusted_workspace_is_imported(tmp_path: Path) -> None:
         WorkflowLibrary(found, {}).read("a.py:flow")
 
 
+def test_the_user_s_own_stay_usable_where_the_workspace_is_not_trusted(tmp_path: Path) -> None:
+    home, workspace = tmp_path / "home", tmp_path / "work"
+    workspace.mkdir()
+    library(home, plain=json.dumps(PLAIN), own=OUTER)
+    (workspace / "evil.py").write_text("1 / 0\n", encoding="utf-8")
+    (home / "link.py").symlink_to(workspace / "evil.py")
+    found = ConfigManager(workspace, environ={"MIDSTREAM_CONFIG_HOME": str(home / "config")})
+    found.is_untrusted = True
+    known = WorkflowLibrary(found, FakeTools().specs())
+
+    assert known.read("own").workflow.workflow_name == "outer"
+    for name in ("evil.py", f"{home}/link.py", f"{home}/../work/evil.py"):
+        with pytest.raises(NotTrusted):
+            known.read(name)
+
+
+def test_a_workflow_may_have_several_names_in_its_file(tmp_path: Path) -> None:
+    text = OUTER + "\nmain = also = flow\n"
+    found = library(tmp_path, outer=text, plain=json.dumps(PLAIN))
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+
+    read = [found.read(name).digest for name in ("a.py", "a.py:flow", "a.py:main", "outer")]
+    assert len(set(read)) == 1
+    unnamed = text.replace("@flow", "@loud").replace("also = flow", "also = loud")
+    unnamed = unnamed.replace("\nflow = ", "\nloud = ")
+    (tmp_path / "b.py").write_text(unnamed, encoding="utf-8")
+    assert found.read("b.py").workflow.workflow_name == "outer", "the one that no other runs"
+
+
+async def test_a_changed_file_that_another_workflow_runs_is_not_imported(tmp_path: Path) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        around = {**PLAIN, "states": [{"name": "start", "workflow": "outer"}, {"name": "stop"}]}
+        around["workflow_name"] = "around"
+        files = {"plain": json.dumps(PLAIN), "around": json.dumps(around)}
+        found = library(tmp_path, outer=OUTER, **files)
+        definition, _ = await found.load("around")
+        assert found.changed_file(definition) == ""
+
+        library(tmp_path, outer=OUTER + "\n1 / 0\n")
+        assert "outer.py changed (+2 -0 lines)" in found.changed_file(definition)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            OUTER + "\n\n@inner.state(workflow=flow)\ndef back(run): ...\n",
+            r"a\.py:23: The workflows inner and outer run each other without end",
+        ),
+        (
+            OUTER + "\n\n@flow.state(workflow=midstream.Workflow('inner'))\ndef two(run): ...\n",
+            r"a\.py:23: The workflow outer runs two that are called inner",
+        ),
+        ("import beside\n", r"No module named 'beside'.*Only installed modules are found"),
+    ],
+)
+def test_a_file_that_cannot_work_is_told_with_its_line(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+    (tmp_path / "beside.py").touch()
+    with pytest.raises(AuthorMistake, match=words):
+        library(tmp_path, plain=json.dumps(PLAIN)).read("a.py:flow")
+
+
 def test_a_mode_may_be_a_file_and_a_name_may_still_not_be_a_path() -> None:
     assert Mode.parse("workflow:sub/a.py:flow").name == "sub/a.py:flow"
     assert python_file("sub/a.py:flow") == ("sub/a.py", "flow")

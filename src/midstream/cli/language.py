@@ -104,18 +104,21 @@ def validate(options: Options, files: tuple[Path, ...], strict: bool) -> int:
         raise click.UsageError("There is no .midstream/ here: name the FILES to check.")
     with _looking(options) as (config, made):
         read_untrusted(config)
-        found = [_file_of(path, config) for path in files]
-        written = [each for each in found if isinstance(each, str)]
-        if not files:
-            written = _written_in_python(config)
-            found = [own] if files_in(own) or not written else []
+        paths, written = list[Path](), list[str]()
+        for found in (_file_of(path, config) for path in files or (own,)):
+            inside = [found] if isinstance(found, str) else _written_in(found, config)
+            written += inside
+            if not isinstance(found, str) and not (inside and not files_in(found)):
+                paths.append(found)
         problems = validate_files(
-            [each for each in found if not isinstance(each, str)],
+            paths,
             roles=made.library.roles(),
             tools=made.tools,
             workflows={name: each.path for name, each in config.workflows().items()},
         )
-        problems += tuple(each for name in written for each in made.library.problems(name))
+        problems += tuple(
+            each for name in dict.fromkeys(written) for each in made.library.problems(name)
+        )
     if strict:
         problems = strictly(problems)
     if options.is_json:
@@ -125,12 +128,15 @@ def validate(options: Options, files: tuple[Path, ...], strict: bool) -> int:
     return FAILED if has_errors(problems) else FINISHED
 
 
-def _written_in_python(config: ConfigManager) -> list[str]:
-    """Return the names of this folder's workflows written in Python; to check one is to import it."""
+def _written_in(folder: Path, config: ConfigManager) -> list[str]:
+    """Return the names of the known workflows in Python in a folder; to check one is to import it."""
+    places = [
+        folder.absolute() / each for each in ("", "workflows", f"{WORKSPACE_FOLDER}/workflows")
+    ]
     return [
         name
         for name, found in config.workflows().items()
-        if found.layer == "workspace" and found.path.suffix == ".py"
+        if found.path.suffix == ".py" and found.path.parent in places
     ]
 
 

@@ -304,7 +304,13 @@ def _import_failed(path: Path, error: BaseException) -> AuthorMistake:
         return AuthorMistake(f"{place}: {error.msg}.", hint="Mend the script's syntax.")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
     place = f"{path}:{frames[-1].lineno}" if frames else str(path)
+    if isinstance(error, MidstreamError):
+        return AuthorMistake(f"{place}: {error.what}", hint=error.hint)
+    hint = "The script has to import before its workflow can run."
+    if isinstance(error, ModuleNotFoundError):
+        hint = (
+            "Only installed modules are found, not files beside it: install it, or set PYTHONPATH."
+        )
     return AuthorMistake(
-        f"{place}: importing the script raised {type(error).__name__}: {error}.",
-        hint="The script has to import before its workflow can run.",
+        f"{place}: importing the script raised {type(error).__name__}: {error}.", hint=hint
     )

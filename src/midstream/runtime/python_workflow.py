@@ -440,7 +440,7 @@ class Workflow:
         if (states := work.pop("parallel", None)) is not None:
             keys["parallel"] = [{"name": _name_of(each), **_branch(each)} for each in states]
         if isinstance(inner := work.get("workflow"), Workflow):
-            self.inner[inner.name] = inner
+            self._run(inner)
             work["workflow"] = inner.name
         if "workflow" in work and "input" in work:
             keys["workflow"] = {"name": work.pop("workflow"), "input": work.pop("input")}
@@ -450,6 +450,27 @@ class Workflow:
         if output is not None:
             self._outputs[name] = output
         return {**keys, **work}
+
+    def _run(self, inner: "Workflow") -> None:
+        """Take in a workflow that a state runs.
+
+        Raises:
+            AuthorMistake: it runs this one, or another one of its name is run already.
+        """
+        if inner.runs(self):
+            raise AuthorMistake(
+                f"The workflows {self.name} and {inner.name} run each other without end.",
+                hint="Take one of these calls out.",
+            )
+        if self.inner.setdefault(inner.name, inner) is not inner:
+            raise AuthorMistake(
+                f"The workflow {self.name} runs two that are called {inner.name}.",
+                hint="Give one of them another name.",
+            )
+
+    def runs(self, other: "Workflow") -> bool:
+        """Return whether it is the other one, or runs it, however deep."""
+        return self is other or any(each.runs(other) for each in self.inner.values())
 
     def _handler(self, state: State) -> Handler:
         takes_words = self._special.get("resume") == state.name and _takes_two(state.function)

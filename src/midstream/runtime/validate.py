@@ -98,12 +98,17 @@ def _files_of(path: Path) -> Iterator[Path]:
     if not os.path.isdir(path):
         yield path
         return
-    inside = files_in(path) or files_in(path / WORKSPACE_FOLDER)
-    yield from inside or sorted(path.glob("*.json")) or [path]
+    yield from files_in(path) or [path]
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return the files of a folder laid out like `.midstream` that can be checked without running them."""
+    """Return the files of a folder, or of the `.midstream` in it, that are checked without being run."""
+    inside = _listed(folder) or _listed(folder / WORKSPACE_FOLDER)
+    return inside or sorted(folder.glob("*.json"))
+
+
+def _listed(folder: Path) -> list[Path]:
+    """Return the files of a folder laid out like `.midstream`."""
     named = (
         folder / SETTINGS,
         *sorted(folder.glob("roles/*.json")),

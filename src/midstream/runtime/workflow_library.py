@@ -308,9 +308,13 @@ class WorkflowLibrary:
     def changed_file(self, pinned: Definition) -> str:
         """Return how the file of a workflow in Python differs from what a run is pinned to, in a line.
 
-        Nothing of it is imported: whether what stands there now may run is for a person to say. "" where
-        it is the same, or no such file. Waits for the disk.
+        Those it runs are looked at, too. Nothing is imported: whether what stands there now may run is for
+        a person to say. "" where it is the same, or no such file. Waits for the disk.
         """
+        changed = self._changed_file(pinned)
+        return changed or next(filter(None, map(self.changed_file, pinned.workflows.values())), "")
+
+    def _changed_file(self, pinned: Definition) -> str:
         if pinned.script is None or not pinned.found_as:
             return ""
         try:
@@ -378,12 +382,12 @@ class WorkflowLibrary:
         path = self._config.workflow_path(name)
         if path.suffix != ".py":
             return None
-        if self._config.is_untrusted:
+        workspace = self._config.workspace
+        if self._config.is_untrusted and _lies_in(path, workspace):
             raise NotTrusted(
                 f"{shown_path(path)} is not run: the workspace is not trusted.",
                 hint="Look at it and trust it with: midstream trust",
             )
-        workspace = self._config.workspace
         inside = path.relative_to(workspace) if path.is_relative_to(workspace) else path
         found_as = name if named is None else f"{inside}:{named[1]}".removesuffix(":")
         return PythonFile(
@@ -467,18 +471,16 @@ def flow_in(module: ModuleType, path: Path, name: str = "") -> Workflow:
         AuthorMistake: there is none, there are several, or the name is that of something else.
     """
     file, flows = shown_path(path), _flows_of(module)
+    wanted = vars(module).get(name or "flow")
+    if isinstance(wanted, Workflow):
+        return wanted
+    if name and name not in vars(module):
+        raise AuthorMistake(f"{file} has no {name!r}.", hint=did_you_mean(name, flows))
     if name:
-        if name in flows:
-            return flows[name]
-        if not hasattr(module, name):
-            raise AuthorMistake(f"{file} has no {name!r}.", hint=did_you_mean(name, flows))
-        kind = type(getattr(module, name)).__name__
         raise AuthorMistake(
-            f"{name!r} in {file} is no Workflow, but of the type {kind}.",
+            f"{name!r} in {file} is no Workflow, but of the type {type(wanted).__name__}.",
             hint=f"Workflows in it: {', '.join(sorted(flows))}." if flows else _MADE,
         )
-    if "flow" in flows:
-        return flows["flow"]
     run = {id(inner) for each in flows.values() for inner in each.inner.values()}
     first = [each for each in flows if id(flows[each]) not in run]
     if len(first) == 1:
@@ -495,8 +497,11 @@ _MADE: Final = 'Make one at its top level: flow = midstream.Workflow("NAME").'
 
 
 def _flows_of(module: ModuleType) -> dict[str, Workflow]:
-    """Return the workflows of a module by the names they have there, each once."""
-    found = {id(each): name for name, each in vars(module).items() if isinstance(each, Workflow)}
+    """Return the workflows of a module by the names they have there, each once, `flow` first."""
+    found: dict[int, str] = {}
+    for name in sorted(vars(module), key=lambda name: name != "flow"):
+        if isinstance(vars(module)[name], Workflow):
+            found.setdefault(id(vars(module)[name]), name)
     return {name: vars(module)[name] for name in found.values()}
 
 
@@ -507,6 +512,11 @@ def _pinned_flow(module: ModuleType, path: Path, definition: Definition) -> Work
         return flow_in(module, path, named[1])
     name = definition.workflow.workflow_name
     return next((each for each in _flows_of(module).values() if each.name == name), None)
+
+
+def _lies_in(path: Path, workspace: Path) -> bool:
+    """Return whether a file stands in a folder, by its name or by where that leads."""
+    return path.is_relative_to(workspace) or path.resolve().is_relative_to(workspace.resolve())
 
 
 def _within(file: PythonFile) -> PythonFile:

@@ -86,9 +86,12 @@ async def take_up(
     is_of_import = any(kept.is_foreign for kept in line)
     if is_of_import:
         _refuse_foreign_powers(run)
-        is_nowhere = not pinned.found_as or python_file(pinned.found_as) is not None
-        if is_nowhere and pinned.kind != "chat":
-            raise _foreign_copy(id)
+        is_named = bool(pinned.found_as) and python_file(pinned.found_as) is None
+        if not is_named and pinned.kind != "chat":
+            raise UserMistake(
+                f"Run {id} is a fork of an import, of a workflow that no name here leads to.",
+                hint="It can be looked at; start the workflow again, or stop the run.",
+            )
     changed = ""
     if built is None and choice != "new":
         # A file in Python that has changed is not even imported before a person has chosen it.
