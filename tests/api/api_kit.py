@@ -41,11 +41,11 @@ class Place:
         self.engines.append(await opening)
         return self.engines[-1]
 
-    async def held(self, run: midstream.RunHandle) -> midstream.RunHandle:
-        """Return a run that was started here as its program holds it."""
+    async def held(self, run: midstream.RunHandle, *script: Any) -> midstream.RunHandle:
+        """Return a run that was started here as its program holds it. The script is of that engine."""
         if self.kind != "elsewhere":
             return run
-        return await (await self.engine()).get(run.id)
+        return await (await self.engine(*script)).get(run.id)
 
     async def close(self) -> None:
         """Close every engine, the watching ones first."""

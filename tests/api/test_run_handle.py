@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import gc
+from pathlib import Path
 
 import pytest
-from api_kit import TALK, Place, here, place, until
+from api_kit import TALK, Place, place, until
 from deadline import DEADLINE_S
 
 import midstream
@@ -13,7 +14,7 @@ from midstream.runtime.emitter import Stream
 from midstream.testing import FakeTool, Gate, asks, call, says
 from midstream.tools.base import Tool
 
-__all__ = ["here", "place"]
+__all__ = ["place"]
 
 
 async def test_a_question_is_answered_and_the_output_comes(place: Place) -> None:
@@ -183,7 +184,7 @@ async def _numbers(run: midstream.RunHandle, since: int) -> list[int | None]:
 async def test_a_fork_goes_on_by_itself_and_leaves_the_run_alone(place: Place) -> None:
     async with asyncio.timeout(DEADLINE_S):
         engine = await place.engine(asks("Left or right?"), "Left it is.", "Right it is.")
-        run = await engine.start(TALK)
+        run = await place.held(await engine.start(TALK), "Right it is.")
         await run.settled()
         at = run.run.seq
         fork = await run.fork(at)
@@ -191,6 +192,7 @@ async def test_a_fork_goes_on_by_itself_and_leaves_the_run_alone(place: Place) -
         assert await run.wait() == "Left it is."
 
         assert fork.id != run.id
+        assert fork.is_here
         assert [question.text for question in fork.questions] == ["Left or right?"]
         await fork.say("right")
         assert await fork.wait() == "Right it is."
@@ -258,13 +260,156 @@ async def test_the_same_id_says_a_line_once(place: Place) -> None:
         assert [question.text for question in run.questions] == ["Really?"]
 
 
-async def test_given_answers_are_given_in_order_and_what_lacks_is_said(here: Place) -> None:
+async def test_given_answers_are_given_in_order_and_what_lacks_is_said(place: Place) -> None:
     async with asyncio.timeout(DEADLINE_S):
-        engine = await here.engine(asks("One?"), asks("Two?"), "Done.", asks("One?"), asks("Two?"))
+        engine = await place.engine(asks("One?"), asks("Two?"), "Done.", asks("One?"), asks("Two?"))
 
-        assert await (await engine.start(TALK)).wait(["1", "2"]) == "Done."
+        assert await (await place.held(await engine.start(TALK))).wait(["1", "2"]) == "Done."
         with pytest.raises(midstream.UserMistake, match="waits for what was not given: Two"):
-            await (await engine.start(TALK)).wait(["1"])
+            await (await place.held(await engine.start(TALK))).wait(["1"])
+
+
+async def test_text_is_heard_as_it_streams(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        gate = Gate()
+        engine = await place.engine(says("Once ", "more", gate=gate, after=0))
+        run = await place.held(await engine.start(TALK, "tell"))
+        await gate.reached()
+        events = run.events()
+        heard = [await anext(events)]
+        gate.open()
+        heard += [each async for each in events]
+
+        words = [each.text for each in heard if isinstance(each, midstream.TextDelta)]
+        assert "".join(words) == "Once more"
+        assert isinstance(heard[-1], midstream.RunFinished)
+
+
+async def test_queued_words_wait_for_their_turn_unless_they_are_taken_back(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        gate = Gate()
+        engine = await place.engine(says("Once ", "more", gate=gate, after=1), "As you say.")
+        run = await place.held(await engine.start("role:dude", "tell"))
+        await gate.reached()
+
+        queued = [await run.say(words, policy="queue") for words in ("shorter", "longer")]
+        await run.withdraw(queued[1].input_id)
+        gate.open()
+        await until(
+            run, lambda e: isinstance(e, midstream.AgentResponded) and e.text == "As you say."
+        )
+        await run.settled()
+
+        assert [receipt.handling for receipt in queued] == ["queue", "queue"]
+        words = [message.text for message in run.run.contexts["chat"]]
+        assert words == ["tell", "Once more", "shorter", "As you say."]
+
+
+async def test_rejected_words_change_nothing(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        gate = Gate()
+        engine = await place.engine(says("Once ", "more", gate=gate, after=1))
+        run = await place.held(await engine.start(TALK, "tell"))
+        await gate.reached()
+
+        receipt = await run.say("stop it", policy="reject")
+        gate.open()
+
+        assert (receipt.handling, bool(receipt.reason)) == ("reject", True)
+        assert await run.wait() == "Once more"
+
+
+async def test_one_yes_counts_for_the_rest_of_the_run(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        done: list[str] = []
+        twice = (call("launch"), call("launch"), "Launched.")
+        engine = await place.engine(*twice, tools=[_launching(done)])
+        run = await place.held(await engine.start(TALK))
+        await run.settled()
+
+        await run.approve(run.questions[0], for_run=True)
+
+        assert await run.wait() == "Launched."
+        assert done == ["launched"] * 2
+
+
+async def test_a_call_is_made_with_the_arguments_of_the_yes(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        done: list[str] = []
+
+        def launch(what: str, where: str) -> str:
+            """Launch something."""
+            done.append(f"{what} {where}")
+            return "launched"
+
+        wanted = call("launch", what="it", where="here")
+        engine = await place.engine(wanted, "Launched.", tools=[launch])
+        run = await place.held(await engine.start(TALK))
+        await run.settled()
+
+        await run.approve(run.questions[0].id, arguments={"where": "there"})
+
+        assert await run.wait() == "Launched."
+        assert done == ["it there"]
+
+
+async def test_several_open_questions_are_answered_by_name_and_in_any_order(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        schema = {"type": "integer"}
+        flow = {
+            "workflow_name": "survey",
+            "states": [
+                {"name": "start", "parallel": ["age", "name"], "save_as": "common_data.said"},
+                {"name": "age", "ask": {"question": "Age?", "schema": schema}},
+                {"name": "name", "ask": {"question": "Name?"}},
+                {"name": "stop"},
+            ],
+        }
+        engine = await place.engine()
+        run = await place.held(await engine.start(flow))
+        assert await run.settled() == "waiting"
+        age, name = sorted(run.questions, key=lambda question: question.text)
+        assert run.state == "start"
+
+        with pytest.raises(midstream.UserMistake, match="questions"):
+            await run.say("Ada")
+        assert (await run.answer(name, "Ada")).handling == "answer"
+        assert (await run.answer(age, "old")).handling == "reject"
+        assert (await run.answer(age, 36)).handling == "answer"
+
+        await run.settled()
+        await run.wait()
+        assert run.data["said"] == {"age": 36, "name": "Ada"}
+
+
+async def test_a_run_is_found_by_the_name_it_was_given(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        engine = await place.engine(asks("Sure?"))
+        run = await place.held(await engine.start(TALK))
+        assert run.name == ""
+
+        await run.rename("the talk")
+        await until(run, lambda e: isinstance(e, midstream.RunRenamed))
+
+        found = await engine.get("the talk")
+        assert (found.id, found.name, run.name) == (run.id, "the talk", "the talk")
+
+
+async def test_a_run_that_is_followed_no_more_goes_on(tmp_path: Path) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        place = Place("elsewhere", tmp_path)
+        engine = await place.engine(asks("Sure?"), "Done.")
+        run = await engine.start(TALK)
+        held = await place.held(run)
+        await run.settled()
+        waiting = asyncio.create_task(held.wait())
+        await held.close()
+
+        with pytest.raises(midstream.UserMistake, match="does not follow it any more"):
+            await waiting
+        await run.say("yes")
+        assert await run.wait() == "Done."
+        await place.close()
 
 
 def test_the_fakes_a_test_takes_are_importable_from_one_place() -> None:

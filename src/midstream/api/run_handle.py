@@ -64,6 +64,11 @@ class RunHandle:
         return self._machine.id
 
     @property
+    def name(self) -> str:
+        """Return what people call the run, "" if nothing."""
+        return self._machine.run.name
+
+    @property
     def is_here(self) -> bool:
         """Return whether this process runs it."""
         return isinstance(self._machine, WorkflowStateMachine)
@@ -175,6 +180,10 @@ class RunHandle:
         """Take back words that have not been delivered yet, by the id of their receipt."""
         await self._machine.withdraw(input_id)
 
+    async def rename(self, name: str) -> None:
+        """Give the run a name, by which `Engine.get` and lists know it, too; "" takes it away."""
+        await self._machine.rename(name)
+
     async def halt(self) -> None:
         """Stop the current turn, keep what was shown, and hold until the next words."""
         await self._machine.halt()
@@ -219,7 +228,7 @@ class RunHandle:
             run = await go_on(self._machine, Given(answers=tuple(answers)), Asking(self._local))
         if run.status == "finished":
             return run.output
-        raise await self._failure(run)
+        raise await self._failure(run, is_alone=answers is not None)
 
     async def settled(self) -> Status:
         """Return how the run stands once it has ended or only a person can move it on."""
@@ -262,8 +271,8 @@ class RunHandle:
             return receipt
         return Receipt(input_id=receipt.input_id, handling="reject", reason=record.reason)
 
-    async def _failure(self, run: Run) -> MidstreamError:
-        if run.is_parked:
+    async def _failure(self, run: Run, *, is_alone: bool) -> MidstreamError:
+        if run.is_parked and is_alone:
             asked = " ".join(question.text for question in run.inbox.open_questions[:1])
             return UserMistake(
                 f"Run {run.id} waits for what was not given: {asked or 'words'}",

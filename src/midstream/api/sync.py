@@ -103,6 +103,7 @@ class SyncRun:
     say = _waiting(RunHandle.say)
     answer = _waiting(RunHandle.answer)
     approve = _waiting(RunHandle.approve)
+    rename = _waiting(RunHandle.rename)
     withdraw = _waiting(RunHandle.withdraw)
     halt = _waiting(RunHandle.halt)
     stop = _waiting(RunHandle.stop)
@@ -126,6 +127,11 @@ class SyncRun:
     def id(self) -> str:
         """Return the run's id."""
         return self._run.id
+
+    @property
+    def name(self) -> str:
+        """Return what people call the run, "" if nothing."""
+        return self._run.name
 
     @property
     def run(self) -> Run:
