@@ -2,11 +2,9 @@
 
 import contextlib
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 from deadline import DEADLINE_S
+from examples_kit import EXAMPLES, started
 from support.openai_server import Call, Gate, OpenAIServer, Reply
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 SERVE = ("-m", "uvicorn", "serve_runs:app", "--timeout-graceful-shutdown", "1")
 
 
@@ -24,18 +22,14 @@ class Server:
     """The example as a process of its own, in a folder that keeps its journal."""
 
     def __init__(self, folder: Path, models: OpenAIServer) -> None:
-        self._log = folder / "server.log"
-        kept = {k: v for k, v in os.environ.items() if not k.endswith(("_API_KEY", "_BASE_URL"))}
-        homes = {f"MIDSTREAM_{each}_HOME": str(folder / each) for each in ("CONFIG", "STATE")}
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, *SERVE, "--app-dir", str(EXAMPLES), "--port", "0"],
-                cwd=folder,
-                env=kept | homes | {"OPENAI_BASE_URL": models.base_url, "OPENAI_API_KEY": "sk-x"},
+        with (folder / "server.log").open("wb") as log:
+            self.process = started(
+                folder,
+                *(*SERVE, "--app-dir", str(EXAMPLES), "--port", "0"),
+                models=models,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.PIPE,
-                text=True,
             )
         self.http = httpx.Client(base_url=self._address(), timeout=DEADLINE_S, trust_env=False)
 

@@ -1,6 +1,5 @@
 """The examples run as their page says: programs as they are, workflows with the offline model."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -9,19 +8,16 @@ from pathlib import Path
 
 import pytest
 from deadline import DEADLINE_S
+from examples_kit import EXAMPLES, environment
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 PAGE = (EXAMPLES / "README.md").read_text(encoding="utf-8")
 
 
 def run(home: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
-    keys = ("_API_KEY", "_BASE_URL")
-    kept = {name: value for name, value in os.environ.items() if not name.endswith(keys)}
-    homes = {"MIDSTREAM_CONFIG_HOME": home / "config", "MIDSTREAM_STATE_HOME": home / "state"}
     return subprocess.run(
         [sys.executable, "-W", "error", *argv],
         cwd=home,
-        env=kept | {name: str(path) for name, path in homes.items()},
+        env=environment(home),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
