@@ -330,3 +330,31 @@ async def test_two_tasks_may_close_at_once(here: Place) -> None:
         run = await other.resume(run.id)
         await run.say("yes")
         assert await run.wait() == "Done."
+
+
+async def test_a_run_has_the_budget_it_was_given_and_never_more_than_the_settings(
+    here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        home = here.folder / "config"
+        monkeypatch.setenv("MIDSTREAM_CONFIG_HOME", str(home))
+        write(home, "application.json", '{"budget": {"transitions": 2, "toolCalls": 9}}')
+        engine = await here.engine()
+        states = [{"name": "start", "next": "then"}, {"name": "then"}, {"name": "stop"}]
+        flow = {"workflow_name": "steps", "states": states}
+
+        run = await engine.start(flow, budget={"transitions": 1, "tool_calls": 10, "usd": 1})
+        assert await run.settled() == "waiting"
+        assert [question.text for question in run.questions] == [
+            "The run has used up its budget of 1 transition. Go on?"
+        ]
+        limits = run.run.usage.limits
+        assert limits is not None
+        assert (limits.transitions, limits.tool_calls, limits.usd) == (1, 9, 1)
+        await run.wait(["no limit"])
+
+        alone = await engine.start(flow, approvals="deny", budget={"transitions": 1})
+        with pytest.raises(midstream.MidstreamError, match="used up its budget of 1 transition"):
+            await alone.wait()
+        with pytest.raises(midstream.UserMistake, match=r"euros.*usd, tokens"):
+            await engine.start(flow, budget={"euros": 1})

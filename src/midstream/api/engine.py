@@ -28,7 +28,7 @@ from midstream.core.run import definition_of
 from midstream.language.errors import UserMistake, did_you_mean
 from midstream.language.names import Json, Mode, python_file
 from midstream.language.plan import chat_definition
-from midstream.language.spec import Definition
+from midstream.language.spec import Budget, Definition
 from midstream.runtime.engine.open_run import found, opened
 from midstream.runtime.engine.remote import RemoteMachine
 from midstream.runtime.engine.resume import Choice, mail_taken, take_up
@@ -207,6 +207,7 @@ class Engine:
         variables: Mapping[str, Json] | None = None,
         allowed: Sequence[str] = (),
         approvals: Literal["ask", "deny"] = "ask",
+        budget: Mapping[str, float] | None = None,
         handlers: Mapping[str, Handler] | None = None,
     ) -> Begun[RunHandle]:
         """Start a run: `run = await engine.start(...)` returns it once its start is journaled.
@@ -222,6 +223,8 @@ class Engine:
             variables: values that override the workflow's `variables`.
             allowed: tools, or capabilities such as `exec: make test`, that need no approval.
             approvals: `deny` refuses tool calls that need an approval, where nobody could give one.
+            budget: what the run may use at most, whatever its workflow says: `usd`, `tokens`,
+                `tool_calls`, `transitions`, `minutes`. Used up, it asks for more; with `deny` it fails.
             handlers: the functions of a workflow that is no file, by name. It goes on in a later
                 process only where they are given to `resume` again.
 
@@ -236,6 +239,7 @@ class Engine:
             variables=variables,
             allowed=allowed,
             approvals=approvals,
+            budget=budget,
             handlers=handlers,
         )
         return Begun(begin, _stopped)
@@ -377,6 +381,7 @@ class Engine:
         variables: Mapping[str, Json] | None,
         allowed: Sequence[str],
         approvals: Literal["ask", "deny"],
+        budget: Mapping[str, float] | None,
         handlers: Mapping[str, Handler] | None,
     ) -> RunHandle:
         definition, found = await self._definition(workflow, handlers)
@@ -388,6 +393,7 @@ class Engine:
             variables=dict(variables or {}),
             allowed=allowed,
             approvals=approvals,
+            limits=_limits(budget),
         )
         if definition.kind == "workflow" and not definition.found_as:
             self._built[machine.id] = definition, found or _script({})
@@ -455,6 +461,16 @@ async def _stopped(run: RunHandle, kind: type[BaseException] | None) -> None:
 
 def _script(handlers: Mapping[str, Handler]) -> ScriptHandlers:
     return ScriptHandlers(handlers, where="the program")
+
+
+def _limits(budget: Mapping[str, float] | None) -> Budget | None:
+    try:
+        return None if budget is None else msgspec.convert(dict(budget), Budget)
+    except msgspec.ValidationError as error:
+        raise UserMistake(
+            f"The budget cannot be read: {error}.",
+            hint=f"It has numbers for {', '.join(Budget.__struct_fields__)}.",
+        ) from None
 
 
 def _given(path: Path, source: bytes, wanted: Path) -> bytes:

@@ -215,6 +215,7 @@ class SyncEngine:
         variables: Mapping[str, Json] | None = None,
         allowed: Sequence[str] = (),
         approvals: Literal["ask", "deny"] = "ask",
+        budget: Mapping[str, float] | None = None,
         handlers: Mapping[str, Handler] | None = None,
     ) -> SyncRun:
         """Return a run that has begun; see `Engine.start`."""
@@ -224,6 +225,7 @@ class SyncEngine:
             variables=variables,
             allowed=allowed,
             approvals=approvals,
+            budget=budget,
             handlers=handlers,
         )
         return self._held(starting.begun())
@@ -311,6 +313,7 @@ def run(
     answers: Sequence[str] = (),
     variables: Mapping[str, Json] | None = None,
     allowed: Sequence[str] = (),
+    budget: Mapping[str, float] | None = None,
     handlers: Mapping[str, Handler] | None = None,
     workspace: str | Path | None = None,
     model: str | Model | None = None,
@@ -326,7 +329,7 @@ def run(
     approve: tool calls that need it are refused unless they are `allowed`.
 
     Args:
-        workflow, input, variables, allowed, handlers: see `Engine.start`.
+        workflow, input, variables, allowed, budget, handlers: see `Engine.start`.
         answers: answers to its questions, in the order in which they are asked.
         workspace, model, journal, trust, permissions, tools: see `open`.
 
@@ -348,6 +351,7 @@ def run(
             variables=variables,
             allowed=allowed,
             approvals="deny",
+            budget=budget,
             handlers=handlers,
         )
         return started.wait(answers)

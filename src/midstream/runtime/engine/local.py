@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 from weakref import WeakValueDictionary
 
+from midstream.core.decide.budgets import narrower
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.errors import MidstreamError, UserMistake
@@ -67,8 +68,9 @@ class LocalEngine:
         variables: dict[str, Json] | None = None,
         allowed: Sequence[str] = (),
         approvals: Literal["ask", "deny"] = "ask",
+        limits: Budget | None = None,
     ) -> WorkflowStateMachine:
-        """Return a run that has begun; its start is journaled."""
+        """Return a run that has begun; its start is journaled. `limits` only narrow those of the engine."""
         id = new_run_id()
         machine = WorkflowStateMachine(
             definition, self.world, handlers=handlers, id=id, tap=self._tap
@@ -80,7 +82,7 @@ class LocalEngine:
                 variables=variables,
                 allowed=allowed,
                 approvals=approvals,
-                limits=self._limits,
+                limits=narrower(self._limits, limits),
             )
         except BaseException:
             await self._drop(machine)  # nobody has it: what began of it goes on when resumed
