@@ -339,9 +339,13 @@ async def test_a_run_has_the_budget_it_was_given_and_never_more_than_the_setting
         home = here.folder / "config"
         monkeypatch.setenv("MIDSTREAM_CONFIG_HOME", str(home))
         write(home, "application.json", '{"budget": {"transitions": 2, "toolCalls": 9}}')
-        engine = await here.engine()
-        states = [{"name": "start", "next": "then"}, {"name": "then"}, {"name": "stop"}]
-        flow = {"workflow_name": "steps", "states": states}
+        engine = await here.engine("Done.")
+        states = [
+            {"name": "start", "next": "then"},
+            {"name": "then", "agent": "dude"},
+            {"name": "stop"},
+        ]
+        flow = TALK | {"states": states}
 
         run = await engine.start(flow, budget={"transitions": 1, "tool_calls": 10, "usd": 1})
         assert await run.settled() == "waiting"
@@ -351,7 +355,7 @@ async def test_a_run_has_the_budget_it_was_given_and_never_more_than_the_setting
         limits = run.run.usage.limits
         assert limits is not None
         assert (limits.transitions, limits.tool_calls, limits.usd) == (1, 9, 1)
-        await run.wait(["no limit"])
+        assert await run.wait(["no limit"]) == "Done."
 
         alone = await engine.start(flow, approvals="deny", budget={"transitions": 1})
         with pytest.raises(midstream.MidstreamError, match="used up its budget of 1 transition"):
