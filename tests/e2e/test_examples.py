@@ -58,6 +58,13 @@ def test_a_program_interrupts_its_run_and_looks_at_resume(tmp_path: Path) -> Non
     assert shown[-1] == "output: Rename it."
 
 
+def test_the_tests_of_a_workflow_pass_wherever_they_are_copied_to(tmp_path: Path) -> None:
+    file = shutil.copy(EXAMPLES / "test_a_workflow.py", tmp_path)
+    alone = ("-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function")
+    shown = said(tmp_path, "-m", "pytest", "-q", *alone, str(file))
+    assert "4 passed" in shown
+
+
 OUTPUTS = {
     "review_notes": ("the new parser", "[offline] Read the new parser first, then its tests.\n"),
     "measured_report": ("poem.txt", "[offline] poem.txt has 13 words. (13 words)\n"),
