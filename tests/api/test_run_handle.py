@@ -177,6 +177,61 @@ async def test_a_reader_that_joins_late_misses_no_fact_and_hears_none_twice(plac
             assert await reader == list(range(since + 1, run.run.seq + 1))
 
 
+@pytest.mark.parametrize("end", ["finished", "failed", "stopped"])
+async def test_who_comes_after_the_end_gets_all_of_it_and_ends(place: Place, end: str) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        last = midstream.WorldTrouble("The line is dead.") if end == "failed" else "Done."
+        engine = await place.engine(asks("Sure?"), last)
+        run = await place.held(await engine.start(TALK))
+        await run.settled()
+        first = asyncio.create_task(_numbers(run, 0))
+        await (run.stop() if end == "stopped" else run.say("yes"))
+        waited = [await _outcome(run)]
+        whole = await first
+
+        assert whole == [*range(1, run.run.seq + 1)]
+        left = run.events()
+        await anext(left)  # a reader that stays in the middle holds up nobody
+        again = [await engine.get(run.id), run]
+        for held in again:
+            assert await asyncio.gather(*(_numbers(held, 0) for _ in range(3))) == [whole] * 3
+            assert await _numbers(held, whole[-1] or 0) == []
+            waited += [await _outcome(held), await _outcome(held, [])]
+            assert await held.settled() == run.status == end
+            await held.close()
+            assert await _numbers(held, 0) == whole
+        await left.aclose()
+        await place.close()
+        assert {*waited, await _outcome(run)} == {waited[0]}, (
+            "closing the engine does not change it"
+        )
+
+
+async def _outcome(run: midstream.RunHandle, answers: list[str] | None = None) -> str:
+    """Return what waiting for a run comes to, in words."""
+    try:
+        return str(await run.wait(answers))
+    except midstream.MidstreamError as error:
+        return error.what.partition(": ")[0]
+
+
+async def test_readers_that_begin_at_any_moment_around_the_end_get_every_fact(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        gate = Gate()
+        engine = await place.engine(says("One.", gate=gate))
+        run = await place.held(await engine.start(TALK))
+        await gate.reached()
+        gate.open()
+        readers = []
+        while not run.run.is_over:
+            readers.append(asyncio.create_task(_numbers(run, 0)))
+            await asyncio.sleep(0.001)
+        readers += [asyncio.create_task(_numbers(run, 0)) for _ in range(3)]
+
+        for reader in readers:
+            assert await reader == [*range(1, run.run.seq + 1)]
+
+
 async def _numbers(run: midstream.RunHandle, since: int) -> list[int | None]:
     return [each.seq async for each in run.numbered(since, transient=False)]
 

@@ -52,6 +52,7 @@ class RunHandle:
         self._machine = machine
         self._local = local
         self._forked = forked
+        self._end: RunFailed | RunStopped | None = None
 
     def __repr__(self) -> str:
         return f"<RunHandle {self.id} {self.status}>"
@@ -283,14 +284,18 @@ class RunHandle:
                 f"Run {run.id} has not ended: this process does not follow it any more.",
                 hint="Engine.get finds it again.",
             )
-        facts = await self._local.store.read(run.id, max(run.seq - 8, 0))
-        ends = [each.event for each in facts if isinstance(each.event, RunFailed | RunStopped)]
-        match ends[-1:]:
-            case [RunStopped(reason=reason)]:
+        if self._end is None:  # read once: it can be asked for when the engine is closed, too
+            facts = [
+                each.event for each in await self._local.store.read(run.id, max(run.seq - 8, 0))
+            ]
+            ends = [fact for fact in facts if isinstance(fact, RunFailed | RunStopped)]
+            self._end = ends[-1] if ends else None
+        match self._end:
+            case RunStopped(reason=reason):
                 return UserMistake(
                     f"Run {run.id} was stopped: {reason}.", hint="A fork of it goes on from before."
                 )
-            case [RunFailed() as failed]:
+            case RunFailed() as failed:
                 kinds = (AuthorMistake, UserMistake, WorldTrouble, OurBug)
                 kind = next(kind for kind in kinds if kind.fault == failed.fault)
                 return kind(f"Run {run.id} failed: {failed.error}", hint=failed.hint)
