@@ -324,6 +324,24 @@ async def test_given_answers_are_given_in_order_and_what_lacks_is_said(place: Pl
             await (await place.held(await engine.start(TALK))).wait(["1"])
 
 
+async def test_the_reply_of_a_chat_is_the_last_that_came_whole(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        gate = Gate()
+        engine = await place.engine("Hello.", says("Fine, ", "thanks.", gate=gate, after=1))
+        chat = await place.held(await engine.start("role:dude"))
+        assert chat.reply == ""
+        await chat.say("Hello!")
+        await chat.settled()
+        assert chat.reply == "Hello."
+
+        await chat.say("How are you?")
+        await gate.reached()
+        assert chat.reply == "Hello."
+        gate.open()
+        await chat.settled()
+        assert chat.reply == "Fine, thanks."
+
+
 async def test_text_is_heard_as_it_streams(place: Place) -> None:
     async with asyncio.timeout(DEADLINE_S):
         gate = Gate()

@@ -48,7 +48,7 @@ def test_events_are_yielded_while_the_run_goes_on_in_its_thread(tmp_path: Path) 
                     assert run.answer(id, "yes").handling == "answer"
                 case midstream.TextDelta(text=text):
                     words += text
-        assert (words, run.output, run.status) == ("Done.", "Done.", "finished")
+        assert (words, run.reply, run.output, run.status) == ("Done.", "Done.", "Done.", "finished")
         for event in run.events():  # one that is left early is closed
             assert isinstance(event, midstream.RunStarted)
             break
@@ -133,7 +133,7 @@ async def main():
         await chat.settled()
         await chat.say("yes")
         await chat.settled()
-        print(chat.run.contexts["chat"][-1].text)
+        print(chat.reply)
 
 uvloop.run(main())
 """

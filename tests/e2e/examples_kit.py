@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.openai_server import OpenAIServer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -19,6 +20,15 @@ def environment(folder: Path, models: OpenAIServer | None = None) -> dict[str, s
     if models is None:
         return kept | homes
     return kept | homes | {"OPENAI_BASE_URL": models.base_url, "OPENAI_API_KEY": "sk-x"}
+
+
+def surround(patch: pytest.MonkeyPatch, folder: Path, models: OpenAIServer) -> None:
+    """Give this process the environment of such a program."""
+    wanted = environment(folder, models)
+    for name in os.environ.keys() - wanted.keys():
+        patch.delenv(name)
+    for name, value in wanted.items():
+        patch.setenv(name, value)
 
 
 def started(

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from deadline import DEADLINE_S
-from examples_kit import EXAMPLES, environment, loaded, started
+from examples_kit import EXAMPLES, loaded, started, surround
 from support.openai_server import Call, Gate, OpenAIServer, Reply
 
 import midstream
@@ -21,8 +20,9 @@ ASKING = Call(name="request_users_input", arguments={"question": "Which season?"
 
 
 @pytest.fixture
-def models() -> Iterator[OpenAIServer]:
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
     with OpenAIServer() as server:
+        surround(monkeypatch, tmp_path, server)
         yield server
 
 
@@ -56,15 +56,6 @@ async def bot_in(folder: Path, channels: Channels) -> AsyncIterator[Any]:
         bot = example.Bot(engine, channels.send, tasks, folder / "bot.json")
         await bot.on_ready()
         yield bot
-
-
-@pytest.fixture(autouse=True)
-def asks_the_server(tmp_path: Path, models: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.endswith(("_API_KEY", "_BASE_URL")):
-            monkeypatch.delenv(name)
-    for name, value in environment(tmp_path, models).items():
-        monkeypatch.setenv(name, value)
 
 
 def said(id: str, channel: str, text: str) -> Any:

@@ -99,5 +99,5 @@ def test_the_tool_of_the_workspace_keeps_to_it(workspace: Path) -> None:
 
 def test_the_page_names_every_example() -> None:
     named = {EXAMPLES / target for target in re.findall(r"\]\((.*?)\)", PAGE)}
-    made = [*EXAMPLES.glob("*.py"), *EXAMPLES.glob("workspace/.midstream/*/*.[jp]*")]
+    made = [*EXAMPLES.glob("*.[pi]*"), *EXAMPLES.glob("workspace/.midstream/*/*.[jp]*")]
     assert named >= {*made}

@@ -103,6 +103,12 @@ class RunHandle:
         return self._machine.run.common_data
 
     @property
+    def reply(self) -> str:
+        """Return the words of the last reply that ended an agent's turn, "" before the first."""
+        response = self._machine.run.visit.last_response
+        return "" if response is None else response.text
+
+    @property
     def output(self) -> Json:
         """Return what the run came to, None until it has finished."""
         return self._machine.run.output

@@ -154,6 +154,11 @@ class SyncRun:
         return self._run.data
 
     @property
+    def reply(self) -> str:
+        """Return the words of the last reply, "" before the first."""
+        return self._run.reply
+
+    @property
     def output(self) -> Json:
         """Return what the run came to, None until it has finished."""
         return self._run.output
