@@ -9,6 +9,7 @@ from store_kit import edit, opened
 from midstream.language.errors import JournalDamaged, MidstreamError, WorldTrouble
 from midstream.runtime.storage import Mail
 from midstream.testing.contracts import fact, facts
+from midstream.testing.store_contracts import started
 
 CHANGES = {
     "text": "update facts set body=replace(body, '\"3\"', '\"4\"') where seq=3 and run=1",
@@ -147,6 +148,22 @@ async def test_a_damaged_index_hides_no_run(tmp_path: Path) -> None:
             await store.append("unknown", 3, [fact("unknown", 4)])
 
     assert edit(path, found) == []
+
+
+async def test_runs_are_listed_though_the_index_of_the_listing_cannot_be_read(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "journal.db"
+    async with opened(path) as store:
+        for run in ("a", "b"):
+            await store.append(run, 0, started(run))
+    ((page,),) = edit(path, "select rootpage from sqlite_schema where name='runs_here'")
+    content = bytearray(path.read_bytes())
+    content[(page - 1) * 4096 : page * 4096] = bytes(4096)
+    path.write_bytes(content)
+    async with opened(path) as store:
+        assert [run.id for run in await store.page(workspace="/home/me")] == ["b", "a"]
+        assert [run.id for run in await store.page()] == ["b", "a"]
 
 
 async def test_a_fork_notices_what_is_wrong_in_its_source(tmp_path: Path) -> None:

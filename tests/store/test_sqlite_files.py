@@ -5,9 +5,12 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import apsw
+import msgspec
 import pytest
 from deadline import DEADLINE_S
 from store_kit import edit, opened, refusal
@@ -18,6 +21,7 @@ from midstream.store import facts, rows
 from midstream.store.owners import Owners
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact
+from midstream.testing.store_contracts import started
 
 
 def mode_of(path: Path) -> int:
@@ -294,3 +298,31 @@ async def test_listing_many_runs_asks_the_file_no_more_often_than_listing_few(
             asked.append(len(statements))
 
     assert asked[0] == asked[1]
+
+
+def _note_steps(taken: list[int], told: dict[str, Any]) -> None:
+    taken.append(told["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
+
+
+async def test_a_page_costs_the_same_among_few_runs_and_many(tmp_path: Path) -> None:
+    path, steps = tmp_path / "journal.db", list[int]()
+    async with opened(path) as store:
+        for count in (40, 400):
+            for number in range(count):
+                id = f"{count}-{number}"
+                (first,) = started(id)
+                begun = msgspec.structs.replace(first, at=float(count + number))
+                await store.append(id, 0, [begun])
+            taken: list[int] = []
+            reading = apsw.Connection(str(path))
+            reading.trace_v2(apsw.SQLITE_TRACE_PROFILE, partial(_note_steps, taken))
+            owners = Owners(tmp_path / "journal.db.d")
+            of_ten = partial(rows.page, workspace="/home/me", kind=None, status=None, limit=10)
+            first_page = of_ten(reading, owners, after=None)
+            second_page = of_ten(reading, owners, after=first_page[-1])
+            reading.close()
+            owners.close()
+            assert len({kept.id for kept in first_page + second_page}) == 20
+            steps.append(sum(taken))
+
+    assert steps[1] < steps[0] * 1.1

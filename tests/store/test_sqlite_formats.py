@@ -103,6 +103,25 @@ async def test_the_journal_of_the_first_format_is_read_whole(tmp_path: Path) -> 
         assert await store.snapshot("r") == (3, b"folded", {})
 
 
+@pytest.mark.parametrize("format", range(1, FORMAT + 1))
+async def test_the_runs_of_a_journal_of_any_format_are_listed_in_pages(
+    tmp_path: Path, format: int
+) -> None:
+    path = tmp_path / "journal.db"
+    await asyncio.to_thread(golden, path, format)
+    async with opened(path) as store:
+        every = {kept.id: kept for kept in await store.listing()}
+        pages = [await store.page(limit=2)]
+        while pages[-1]:
+            pages.append(await store.page(limit=2, after=pages[-1][-1]))
+        found = [kept for page in pages for kept in page]
+
+    assert len(every) >= 3
+    assert found == sorted(
+        every.values(), key=lambda kept: (kept.summary.updated_at, kept.id), reverse=True
+    )
+
+
 async def test_the_journal_of_the_second_format_is_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     await asyncio.to_thread(golden, path, 2)

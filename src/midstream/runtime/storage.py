@@ -14,7 +14,7 @@ import msgspec
 from midstream.core.notices import Envelope
 from midstream.language.names import Json, Policy
 from midstream.runtime.ports import BlobStore, Journal
-from midstream.views.listing import Summary
+from midstream.views.listing import Standing, Summary
 
 
 class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +42,15 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
         return self.was_cut and not (self.summary.asking or self.summary.awaits_input)
 
 
+RunKind: TypeAlias = Literal["workflow", "chat"]
+KINDS: Final[tuple[RunKind, ...]] = ("workflow", "chat")
+
+PAGE: Final = 100
+"""Runs of a page, where nobody asks for fewer or more."""
+
+MATCHES: Final = 20
+"""Runs found by the beginning of an id or name: whoever finds more types more of it."""
+
 Choice: TypeAlias = Literal["", "old", "new", "stop"]
 """What a kept run follows whose workflow has changed since: its old copy, the new one, neither (it
 ends). "": nobody has chosen yet.
@@ -50,6 +59,40 @@ ends). "": nobody has chosen yet.
 
 class Catalogue(Protocol):
     """Which runs there are, and making new ones out of old ones."""
+
+    async def run(self, id: str) -> KeptRun | None:
+        """Return a run, None where there is none of that id."""
+
+    async def page(
+        self,
+        *,
+        workspace: str | None = None,
+        kind: RunKind | None = None,
+        status: Collection[Standing] | None = None,
+        after: KeptRun | None = None,
+        limit: int = PAGE,
+    ) -> list[KeptRun]:
+        """Return some runs, the one that was written last first; a page costs what it returns.
+
+        Runs of the same time are in the order of their ids, the last one first. A run that is written
+        between two pages comes to the front: it may be missing from the later ones.
+
+        Args:
+            workspace: only those of this folder, and those of none: their row may be damaged.
+            kind: only chats, or only workflows.
+            status: only those that stand in one of these ways.
+            after: the last run of the page before, as it was in it.
+            limit: how many at most.
+        """
+
+    async def matching(
+        self, text: str, *, workspace: str | None = None, limit: int = MATCHES
+    ) -> list[KeptRun]:
+        """Return the runs whose id begins so, and behind them those that are called so.
+
+        Where none has just that name, those whose name begins so. Names count in any case; of each
+        group there are `limit` at most. "" matches every id, and no name.
+        """
 
     async def listing(
         self, *, workspace: str | None = None, begins: str = "", since: float = 0.0

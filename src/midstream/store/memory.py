@@ -6,13 +6,14 @@ consoles, of a crash (`die`) and of what comes after it need no disk.
 
 import asyncio
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
 
 import msgspec
 
 from midstream.core.notices import Envelope
 from midstream.language.errors import WorldTrouble
-from midstream.runtime.storage import NO_PAGES, Claim, KeptRun, Mail
+from midstream.runtime.storage import MATCHES, NO_PAGES, PAGE, Claim, KeptRun, Mail, RunKind
 from midstream.store.encoding import body_of, checked, mail_body
 from midstream.store.refusals import (
     closed,
@@ -25,7 +26,7 @@ from midstream.store.refusals import (
     taken,
 )
 from midstream.system.offloop import call_soon
-from midstream.views.listing import Summary, summarised
+from midstream.views.listing import Standing, Summary, named_like, summarised
 
 
 class _Run:
@@ -78,6 +79,14 @@ class _Contents:
         """Return the living owner of a run, "" for nobody."""
         owner = self.leases.get(run, "")
         return owner if owner in self.owners else ""
+
+
+def _recency(kept: KeptRun) -> tuple[float, str]:
+    return kept.summary.updated_at, kept.id
+
+
+def _id(kept: KeptRun) -> str:
+    return kept.id
 
 
 class MemoryStore:
@@ -145,6 +154,49 @@ class MemoryStore:
         return list(self._contents.runs)
 
     # --- the catalogue --------------------------------------------------------------------------
+
+    async def run(self, id: str) -> KeptRun | None:
+        """Return a run, None where there is none of that id."""
+        self._refuse_closed()
+        run = self._contents.runs.get(id)
+        return None if run is None else self._kept(id, run)
+
+    async def page(
+        self,
+        *,
+        workspace: str | None = None,
+        kind: RunKind | None = None,
+        status: Collection[Standing] | None = None,
+        after: KeptRun | None = None,
+        limit: int = PAGE,
+    ) -> list[KeptRun]:
+        """Return some runs, the one that was written last first."""
+        self._refuse_closed()
+        before = None if after is None else _recency(after)
+        found = (
+            kept
+            for kept in self._all(workspace)
+            if kind in (None, kept.summary.kind)
+            and (status is None or kept.summary.standing in status)
+            and (before is None or _recency(kept) < before)
+        )
+        return nlargest(limit, found, key=_recency)
+
+    async def matching(
+        self, text: str, *, workspace: str | None = None, limit: int = MATCHES
+    ) -> list[KeptRun]:
+        """Return the runs whose id begins so, and behind them those that are called so."""
+        self._refuse_closed()
+        every = sorted(self._all(workspace), key=_id)
+        begun = [kept for kept in every if kept.id.startswith(text)][:limit]
+        names = [(kept.id, kept.summary.name) for kept in every if kept not in begun]
+        named = named_like(text, names)[:limit]
+        return begun + [kept for kept in every if kept.id in named]
+
+    def _all(self, workspace: str | None) -> Iterator[KeptRun]:
+        for id, run in self._contents.runs.items():
+            if workspace is None or run.summary().workspace in (workspace, ""):
+                yield self._kept(id, run)
 
     async def listing(
         self, *, workspace: str | None = None, begins: str = "", since: float = 0.0

@@ -1,10 +1,11 @@
 """The other tables: the listing, the inbox, the leases and the snapshots.
 
-Every function but `listed`, `lineage`, `posted`, `Waiting`, `kept_pages` and `newest_snapshot` writes,
-inside a transaction of the writing thread, and raises a refusal only before it has written anything.
+Every function but `listed`, `page`, `matching`, `run`, `lineage`, `posted`, `Waiting`, `kept_pages` and
+`newest_snapshot` writes, inside a transaction of the writing thread, and raises a refusal only before it
+has written anything.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from zlib import crc32
 
@@ -12,7 +13,8 @@ import apsw
 import msgspec
 
 from midstream.language.errors import WorldTrouble
-from midstream.runtime.storage import Claim, KeptRun, Mail
+from midstream.runtime.storage import Claim, KeptRun, Mail, RunKind
+from midstream.store import facts
 from midstream.store.encoding import mail_body, seal
 from midstream.store.facts import (
     Head,
@@ -25,7 +27,8 @@ from midstream.store.facts import (
 )
 from midstream.store.owners import Owners, new_name
 from midstream.store.refusals import owned
-from midstream.store.schema import DELIVERED
+from midstream.store.schema import DELIVERED, IS_WAITING
+from midstream.views.listing import Standing
 
 _MAIL = msgspec.json.Decoder(Mail)
 _COLUMNS = (
@@ -63,6 +66,60 @@ def listed(
         )
         for head in found
     ]
+
+
+def page(
+    connection: apsw.Connection,
+    owners: Owners,
+    *,
+    workspace: str | None,
+    kind: RunKind | None,
+    status: Collection[Standing] | None,
+    after: KeptRun | None,
+    limit: int,
+) -> list[KeptRun]:
+    """Return some runs, the one written last first."""
+    behind = None if after is None else (after.summary.updated_at, after.id)
+    found = facts.page(
+        connection, workspace=workspace, kind=kind, status=status, after=behind, limit=limit
+    )
+    return _known(connection, owners, found)
+
+
+def matching(
+    connection: apsw.Connection, owners: Owners, *, text: str, workspace: str | None, limit: int
+) -> list[KeptRun]:
+    """Return runs by the beginning of an id, and by name."""
+    found = facts.matching(connection, text, workspace=workspace, limit=limit)
+    return _known(connection, owners, found)
+
+
+def run(connection: apsw.Connection, id: str, owners: Owners) -> KeptRun | None:
+    """Return a run, None where there is none."""
+    head = head_of(connection, id, expected=True)
+    return None if head is None else _known(connection, owners, [head])[0]
+
+
+def _known(connection: apsw.Connection, owners: Owners, found: Sequence[Head]) -> list[KeptRun]:
+    """Return the runs of some rows, with who has them and what is damaged."""
+    is_alive = cache(owners.is_alive)
+    return [
+        _kept(
+            head,
+            _parent_of(connection, head),
+            is_alive,
+            owner=lease_of(connection, head.id),
+            damaged=_damage(connection, head),
+        )
+        for head in found
+    ]
+
+
+def _parent_of(connection: apsw.Connection, head: Head) -> str:
+    if head.parent is None:
+        return ""
+    parent = head_numbered(connection, head.parent)
+    return "?" if parent is None else parent.id
 
 
 def lineage(connection: apsw.Connection, run: str, owners: Owners) -> list[KeptRun]:
@@ -186,8 +243,8 @@ def _mail_in(row: tuple[object, ...]) -> Mail | None:
 
 def _undelivered(connection: apsw.Connection, run: str) -> apsw.Cursor:
     """Return the rows of the messages to a run that are not delivered, the oldest first."""
-    query = f"select {_COLUMNS} from inbox where run=? and delivered!=? order by number"  # nosec B608  # columns of ours
-    return connection.execute(query, (run, DELIVERED))
+    query = f"select {_COLUMNS} from inbox where run=? and {IS_WAITING} order by number"  # nosec B608  # columns of ours
+    return connection.execute(query, (run,))
 
 
 # --- who has which run --------------------------------------------------------------------------

@@ -68,6 +68,36 @@ create table if not exists pages(
 """Made in journals of earlier versions, too, which do not look at it."""
 
 
+_SUMMARY = "cast(summary as text)"
+
+
+def _said(key: str, otherwise: str) -> str:
+    """Return SQL for what a run's line in a listing says, and where it is not what was written."""
+    said = f"coalesce(json_extract({_SUMMARY}, '$.{key}'), {otherwise})"
+    return f"case when json_valid({_SUMMARY}) then {said} else {otherwise} end"
+
+
+WORKSPACE = f"cast({_said('workspace', repr(''))} as text)"
+KIND = f"cast({_said('kind', repr('workflow'))} as text)"
+WRITTEN_AT = f"cast({_said('updated_at', '0')} as real)"
+NAME = f"cast({_said('name', repr(''))} as text)"
+STANDING = f"""case when not json_valid({_SUMMARY}) then 'running'
+    when json_extract({_SUMMARY}, '$.status') is not null
+        then cast(json_extract({_SUMMARY}, '$.status') as text)
+    when json_array_length({_SUMMARY}, '$.asking') > 0 then 'asking'
+    when json_extract({_SUMMARY}, '$.awaits_input') then 'waiting' else 'running' end"""
+"""As `Summary.standing` has it; what is damaged stands somewhere, too, and is listed."""
+
+IS_WAITING = f"delivered is not {DELIVERED}"
+
+_INDEXES = f"""
+create index if not exists runs_here on runs({WORKSPACE}, {KIND}, {STANDING}, {WRITTEN_AT}, id);
+create index if not exists runs_named on runs({NAME}, id) where {NAME} != '';
+create index if not exists inbox_waiting on inbox(run, number) where {IS_WAITING};
+"""
+"""Over what the rows say, not columns of their own: rows written by earlier versions are in them, too."""
+
+
 def prepared(path: Path, vfs: str | None) -> apsw.Connection:
     """Return the writing connection of a journal, which is made where there is none. Blocking.
 
@@ -272,6 +302,7 @@ def _make(connection: apsw.Connection, path: Path) -> None:
         elif format_of(connection) != FORMAT:
             connection.execute("update meta set value=? where key='format'", (FORMAT,))
         connection.execute(_PAGES)
+        connection.execute(_INDEXES)
         _name(connection)
         connection.execute("commit")
     finally:

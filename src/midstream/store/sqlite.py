@@ -21,7 +21,7 @@ import apsw
 
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError, WorldTrouble
-from midstream.runtime.storage import NO_PAGES, Claim, KeptRun, Mail
+from midstream.runtime.storage import MATCHES, NO_PAGES, PAGE, Claim, KeptRun, Mail, RunKind
 from midstream.store import facts as journal
 from midstream.store import rows, schema
 from midstream.store.blob_store import FileBlobStore
@@ -31,6 +31,7 @@ from midstream.store.owners import Owners
 from midstream.store.schema import prepared, reading, trouble
 from midstream.store.writer import Committing, Reading, Worker
 from midstream.system.offloop import in_thread
+from midstream.views.listing import Standing
 
 
 class SqliteStore:
@@ -135,6 +136,31 @@ class SqliteStore:
         """Return the runs, the oldest first."""
         listed = partial(rows.listed, workspace=workspace, begins=begins, since=since)
         return await self._reader.submit(partial(listed, owners=self._owners))
+
+    async def run(self, id: str) -> KeptRun | None:
+        """Return a run, None where there is none of that id."""
+        return await self._reader.submit(partial(rows.run, id=id, owners=self._owners))
+
+    async def page(
+        self,
+        *,
+        workspace: str | None = None,
+        kind: RunKind | None = None,
+        status: Collection[Standing] | None = None,
+        after: KeptRun | None = None,
+        limit: int = PAGE,
+    ) -> list[KeptRun]:
+        """Return some runs, the one that was written last first."""
+        wanted = partial(rows.page, workspace=workspace, kind=kind, status=status)
+        read = partial(wanted, after=after, limit=limit, owners=self._owners)
+        return await self._reader.submit(read)
+
+    async def matching(
+        self, text: str, *, workspace: str | None = None, limit: int = MATCHES
+    ) -> list[KeptRun]:
+        """Return the runs whose id begins so, and behind them those that are called so."""
+        wanted = partial(rows.matching, text=text, workspace=workspace, limit=limit)
+        return await self._reader.submit(partial(wanted, owners=self._owners))
 
     async def lineage(self, id: str) -> list[KeptRun]:
         """Return a run and the runs it was forked from, the run itself first."""

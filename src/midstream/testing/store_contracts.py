@@ -37,8 +37,9 @@ from midstream.language.errors import (
     WorldTrouble,
 )
 from midstream.language.spec import Definition, State, Workflow
-from midstream.runtime.storage import KeptRun, Mail, Store
+from midstream.runtime.storage import KeptRun, Mail, RunKind, Store
 from midstream.testing.contracts import JournalContract, fact, facts, soon
+from midstream.views.listing import ACTIVE, ENDED, Standing
 
 Another: TypeAlias = Callable[[], Awaitable[Store]]
 Cut: TypeAlias = Callable[[Store], Awaitable[None]]
@@ -52,11 +53,12 @@ def told(run: str, *events: e.AnyFact, after: int = 0) -> list[Envelope]:
     ]
 
 
-def started(run: str) -> list[Envelope]:
-    """Return the first fact of a run of the workflow `tidy`."""
+def started(run: str, *, workspace: str = "/home/me", kind: RunKind = "workflow") -> list[Envelope]:
+    """Return the first fact of a run of the workflow `tidy`, or of a chat of that name."""
     states = (State(name="start", next="stop"), State(name="stop"))
-    definition = Definition(workflow=Workflow(workflow_name="tidy", states=states), roles={})
-    return told(run, e.RunStarted(workflow="tidy", definition=definition, workspace="/home/me"))
+    workflow = Workflow(workflow_name="tidy", states=states)
+    definition = Definition(workflow=workflow, roles={}, kind=kind)
+    return told(run, e.RunStarted(workflow="tidy", definition=definition, workspace=workspace))
 
 
 async def error_of(doing: Awaitable[object]) -> MidstreamError | None:
@@ -72,6 +74,20 @@ async def listed(store: Store, id: str) -> KeptRun:
     """Return a run as the store lists it."""
     (found,) = [run for run in await store.listing() if run.id == id]
     return found
+
+
+async def _ids(store: Store, **wanted: Any) -> list[str]:
+    return [kept.id for kept in await store.page(**wanted)]
+
+
+async def _in_pages(store: Store, limit: int, workspace: str | None) -> list[str]:
+    found: list[KeptRun] = []
+    while page := await store.page(
+        workspace=workspace, after=found[-1] if found else None, limit=limit
+    ):
+        assert len(page) <= limit
+        found += page
+    return [kept.id for kept in found]
 
 
 async def _reopened(store: Store, another: Another) -> Store:
@@ -476,6 +492,144 @@ class StoreContract(JournalContract):
         assert await ids(workspace="") == ["c"]
         assert await ids(since=2.0) == ["ab"]
         assert await ids(workspace="/home/me", begins="a", since=1.0) == ["aa", "ab"]
+
+    @soon
+    async def test_a_run_is_found_by_its_id(self, store: Store, another: Another) -> None:
+        await store.append("r", 0, started("r"))
+        await store.append("rr", 0, started("rr"))
+        await store.fork("r", 1, "f")
+        await store.claim("r")
+        run = await (await another()).run("r")
+
+        assert run is not None
+        assert (run.id, run.seq, run.owner) == ("r", 1, store.me)
+        assert await store.run("f") == (await store.lineage("f"))[0]
+        assert await store.run("") is None
+        assert await store.run("R") is None
+
+    @soon
+    async def test_a_page_has_the_run_written_last_first(self, store: Store) -> None:
+        for run in ("b", "c", "a"):
+            await store.append(run, 0, [fact(run, 1)])
+        await store.append("b", 1, [fact("b", 2)])
+
+        assert await _ids(store) == ["b", "c", "a"]
+        assert await _ids(store, limit=2) == ["b", "c"]
+        assert await _ids(store, limit=0) == []
+        assert await store.page() == [await listed(store, id) for id in "bca"]
+
+    @soon
+    async def test_pages_have_every_run_once(self, store: Store, another: Another) -> None:
+        at = 1_763_700_000.123456
+        for number in range(23):
+            id = f"r{number:02}"
+            when = at + number // 4 * 0.1
+            await store.append(
+                id, 0, [Envelope(run=id, at=when, event=e.RunStopped(reason=""), seq=1)]
+            )
+        for number in range(0, 23, 5):
+            id = f"s{number:02}"
+            await store.append(id, 0, started(id))
+        every = await _ids(store)
+
+        assert len(every) == 28
+        assert every[:3] == ["r22", "r21", "r20"]
+        for limit in (1, 3, 5, 27, 28):
+            for workspace in (None, "/home/me"):
+                assert await _in_pages(await another(), limit, workspace=workspace) == every
+
+    @soon
+    async def test_a_run_written_between_pages_comes_to_the_front(self, store: Store) -> None:
+        for run in "abcd":
+            await store.append(run, 0, [fact(run, 1)])
+        first = await store.page(limit=2)
+        await store.append(first[-1].id, 1, [fact(first[-1].id, 2)])
+
+        assert await _ids(store, after=first[-1]) == ["b", "a"]
+        assert await _ids(store, limit=2) == ["c", "d"]
+
+    @soon
+    async def test_a_page_is_narrowed_to_a_folder(self, store: Store) -> None:
+        await store.append("r", 0, started("r"))
+        await store.append("nowhere", 0, [fact("nowhere", 1)])
+        await store.append("away", 0, started("away", workspace="/elsewhere"))
+
+        assert await _ids(store) == ["r", "nowhere", "away"]
+        assert await _ids(store, workspace="/home/me") == ["r", "nowhere"]
+        assert await _ids(store, workspace="/home") == ["nowhere"]
+        assert await _ids(store, workspace="") == ["nowhere"]
+
+    @soon
+    async def test_a_page_is_narrowed_to_how_runs_stand(
+        self, store: Store, another: Another
+    ) -> None:
+        asks = e.QuestionAsked(question_id="q", number=1, kind="question", text="which?")
+        waits = e.QuestionAsked(question_id="w", number=1, kind="input", text="")
+        ways: dict[Standing, tuple[e.AnyFact, ...]] = {
+            "running": (),
+            "asking": (waits, asks),
+            "waiting": (waits,),
+            "suspended": (asks, e.RunSuspended(reason="")),
+            "finished": (waits, e.RunFinished()),
+            "failed": (e.RunFailed(error=""),),
+            "stopped": (e.RunStopped(reason=""),),
+        }
+        for way, events in ways.items():
+            await store.append(way, 0, started(way))
+            await store.append(way, 1, told(way, *events, after=1))
+        other = await another()
+
+        for way in ways:
+            (run,) = await other.page(workspace="/home/me", status=(way,))
+            assert (run.id, run.summary.standing) == (way, way)
+        assert sorted(await _ids(other, status=ENDED)) == ["failed", "finished", "stopped"]
+        assert await _ids(other, status=()) == []
+
+    @soon
+    async def test_a_run_moves_between_the_ways_to_stand(self, store: Store) -> None:
+        await store.append("r", 0, started("r"))
+        asks = e.QuestionAsked(question_id="q", number=1, kind="question", text="which?")
+        answered = e.QuestionAnswered(question_id="q", answer="that")
+        events: list[e.AnyFact] = [asks, answered, e.RunFinished()]
+        stood = []
+        for seq, event in enumerate(events, 1):
+            await store.append("r", seq, told("r", event, after=seq))
+            stood.append([way for way in (*ACTIVE, *ENDED) if await _ids(store, status=(way,))])
+
+        assert stood == [["asking"], ["running"], ["finished"]]
+
+    @soon
+    async def test_a_page_is_narrowed_to_chats(self, store: Store) -> None:
+        await store.append("w", 0, started("w"))
+        await store.append("c", 0, started("c", kind="chat"))
+
+        assert await _ids(store, kind="chat") == ["c"]
+        assert await _ids(store, workspace="/home/me", kind="workflow") == ["w"]
+
+    @soon
+    async def test_runs_are_matched_by_id_and_by_name(self, store: Store) -> None:
+        for id, name in (("aa", ""), ("ab", "Fix it"), ("b", "aaa"), ("c", "fixed"), ("d", "aa")):
+            await store.append(id, 0, started(id))
+            if name:
+                await store.append(id, 1, told(id, e.RunRenamed(name=name), after=1))
+        await store.append("nowhere", 0, told("nowhere", e.RunRenamed(name="nowhere else")))
+
+        async def ids(text: str, **wanted: Any) -> list[str]:
+            return [kept.id for kept in await store.matching(text, **wanted)]
+
+        assert await ids("a") == ["aa", "ab", "b", "d"]
+        assert await ids("aa") == ["aa", "d"]
+        assert await ids("fix") == ["ab", "c"]
+        assert await ids("FIX  IT") == ["ab"]
+        assert await ids("%") == []
+        assert await ids("A") == ["b", "d"]
+        assert await ids("") == ["aa", "ab", "b", "c", "d", "nowhere"]
+        assert await ids("", limit=2) == ["aa", "ab"]
+        assert await ids("a", limit=1) == ["aa", "b"]
+        assert await ids("fix", workspace="/elsewhere") == []
+        assert await ids("nowhere e", workspace="/elsewhere") == ["nowhere"]
+        await store.append("ab", 2, told("ab", e.RunRenamed(name=""), after=2))
+        assert await ids("fix") == ["c"]
 
     @soon
     async def test_a_lineage_begins_with_the_run_itself(self, store: Store) -> None:

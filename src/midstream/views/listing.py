@@ -16,6 +16,13 @@ from midstream.views.cells import clipped, one_line, padded, shortened
 
 ListedStatus: TypeAlias = Literal["running", "suspended", "finished", "failed", "stopped"]
 
+Standing: TypeAlias = Literal[
+    "running", "asking", "waiting", "suspended", "finished", "failed", "stopped"
+]
+"""How a run stands. `asking`: it asks a person something; `waiting`: it waits for words without asking."""
+
+ACTIVE: Final[tuple[Standing, ...]] = ("running", "asking", "waiting", "suspended")
+ENDED: Final[tuple[Standing, ...]] = ("finished", "failed", "stopped")
 
 PIPE: Final = "pipe"
 HEADLESS: Final = "headless"
@@ -58,6 +65,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def is_over(self) -> bool:
         """Return whether the run has ended, in whatever way."""
         return self.status in ("finished", "failed", "stopped")
+
+    @property
+    def standing(self) -> Standing:
+        """Return how the run stands; stores with an index say the same in their own language."""
+        if self.status != "running":
+            return self.status
+        return "asking" if self.asking else "waiting" if self.awaits_input else "running"
 
     def is_heard_before(self, seq: int) -> bool:
         """Return whether words took effect right before a fact."""
