@@ -158,6 +158,7 @@ async def test_runs_are_listed_newest_first_by_status_and_page(here: Place) -> N
         assert [each.id for each in await engine.runs(limit=2, after=page[-1].id)] == ids[2:]
         assert [each.id for each in await engine.runs(limit=None)] == ids
         assert [each.id for each in await engine.runs(limit=None, after=ids[0])] == ids[1:]
+        assert [each.id for each in await engine.runs(after=page[-1])] == ids[2:]
         (info,) = await engine.runs(limit=1)
         assert (info.is_here, info.is_running, info.workflow) == (True, True, "talk")
         assert await engine.runs(workflow="other") == []

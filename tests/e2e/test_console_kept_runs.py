@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 from scene_kit import WORKFLOWS, scene
 
@@ -12,6 +13,7 @@ from midstream.language.errors import JournalFull
 from midstream.language.names import Json
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import FakeTool, FakeTools, Gate, asks, call, says
+from midstream.testing.store_contracts import started, told
 
 
 def settings(home: Path, text: str) -> None:
@@ -450,3 +452,27 @@ async def test_fork_leaves_the_run_as_it_is(tmp_path: Path) -> None:
         assert (
             await made.type("/fork x")
         ).reason == "'x' is not an event number. /fork SEQ, such as /fork 12."
+
+
+async def test_of_many_runs_the_last_ones_are_listed_and_any_is_found(tmp_path: Path) -> None:
+    store = MemoryStore()
+    async with scene(tmp_path, store=store.beside()) as made:
+        workspace = str(made.engine.world.workspace)
+    for number in range(130):
+        id = f"run{number:03}"
+        (first,) = started(id, workspace=workspace)
+        await store.append(id, 0, [msgspec.structs.replace(first, at=float(number))])
+    await store.append("run005", 1, told("run005", e.RunFinished(), after=1))
+    async with scene(tmp_path, store=store.beside()) as made:
+        said = "\n".join(made.ui.said)
+        lines = await made.session.background.lines()
+        found = await made.session.runs.find_id("RUN000")
+        short = made.session.runs.short("run129")
+
+    assert "run110" in said
+    assert "run109" not in said
+    assert lines[0] == "  There are older ones: midstream runs lists them."
+    assert [line.split()[0] for line in lines[1:-1]] == [f"run{n:03}" for n in range(110, 130)]
+    assert lines[-1] == "  Others have ended: midstream runs lists them."
+    assert found == "run000"
+    assert short == "run129"

@@ -1,6 +1,7 @@
 """Chats that persist: going on with one, their list, their names, a long one made short."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,20 @@ class Listed:
         return self
 
     @property
+    def repository(self) -> "Listed":
+        """Return these."""
+        return self
+
+    async def walk(self, **wanted: Any) -> AsyncIterator[KeptRun]:
+        """Yield the runs."""
+        for kept in self._kept:
+            yield kept
+
+    async def matching(self, text: str) -> list[KeptRun]:
+        """Return the runs whose id begins so."""
+        return [kept for kept in self._kept if kept.id.startswith(text)]
+
+    @property
     def ui(self) -> Listener:
         """Return one that nobody looks at."""
         return Listener()
@@ -263,7 +278,7 @@ async def test_a_chat_that_was_gone_back_in_is_listed_once(tmp_path: Path) -> No
         listed = made.ui.said[-1]
         assert "› 1 hi" in listed
         assert listed.count("turn") == 1
-        assert listed.endswith("+2 stopped: midstream runs lists them.")
+        assert listed.endswith("There are stopped ones: midstream runs lists them.")
 
 
 async def test_sessions_goes_to_one_and_back_and_each_keeps_its_own_words(tmp_path: Path) -> None:

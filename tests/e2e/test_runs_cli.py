@@ -85,7 +85,7 @@ def test_runs_are_listed_where_they_belong(tmp_path: Path) -> None:
     assert "waits for you (no process runs it)" in listed.out
     assert (kept["status"], kept["asking"], kept["owner"]) == ("waiting", ["focus/q1"], "")
     assert run(tmp_path, "runs", *elsewhere, "--json").out == ""
-    assert "1 elsewhere: midstream runs --all" in run(tmp_path, "runs", *elsewhere).out
+    assert "Others: midstream runs --all" in run(tmp_path, "runs", *elsewhere).out
     assert one(run(tmp_path, "runs", *elsewhere, "--json", "--all")) == kept
     assert str(workspace_of(tmp_path)) in run(tmp_path, "runs", *elsewhere, "--all").out
 
@@ -98,6 +98,12 @@ def test_the_newest_run_stands_first(tmp_path: Path) -> None:
 
     assert [each["run"] for each in found] == listed
     assert found[0]["started_at"] > found[1]["started_at"]
+    first = run(tmp_path, "runs", "--limit", "1").out.splitlines()
+    assert first[0].split()[0] == listed[0]
+    assert first[1] == f"There are older ones: midstream runs --after {listed[0]}"
+    behind = ("runs", "--limit", "1", "--after")
+    assert objects(run(tmp_path, *behind, listed[0], "--json")) == found[1:]
+    assert run(tmp_path, *behind, listed[1]).out == f"No runs behind {listed[1]}.\n"
 
 
 def test_a_run_is_shown_by_the_beginning_of_its_id(tmp_path: Path) -> None:

@@ -358,7 +358,7 @@ async def test_only_what_is_owed_something_here_and_by_nobody_is_told(
         there = await cut_runs(living.store, tmp_path)
         await living.close()
 
-    assert [kept.id for kept in here] == [asking, written_chat.id, busy_chat.id]
+    assert {kept.id for kept in here} == {asking, written_chat.id, busy_chat.id}
     assert idle_chat.id not in [kept.id for kept in here]
     assert there == []
 

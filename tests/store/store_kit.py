@@ -12,6 +12,7 @@ import apsw
 from deadline import DEADLINE_S
 
 from midstream.language.errors import MidstreamError
+from midstream.runtime.storage import KeptRun, walk
 from midstream.store.sqlite import SqliteStore
 
 
@@ -24,6 +25,11 @@ async def opened(path: Path) -> AsyncIterator[SqliteStore]:
             yield store
         finally:
             await store.aclose()
+
+
+async def every(store: SqliteStore) -> list[KeptRun]:
+    """Return all runs, in the order of their ids."""
+    return sorted([kept async for kept in walk(store)], key=lambda kept: kept.id)
 
 
 def edit(path: Path, sql: str, *bindings: Any) -> list[tuple[Any, ...]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 import pytest
-from store_kit import edit, opened, refusal
+from store_kit import edit, every, opened, refusal
 
 from midstream.core.codec import FIRST, chained
 from midstream.core.notices import Envelope
@@ -50,7 +50,7 @@ async def made(path: Path) -> dict[str, list[Envelope]]:
 
 async def read(path: Path) -> dict[str, list[Envelope]]:
     async with opened(path) as store:
-        return {run: await store.read(run) for run in await store.runs()}
+        return {run: await store.read(run) for run in [each.id for each in await every(store)]}
 
 
 def still_readable(path: Path) -> set[Any]:
@@ -175,7 +175,7 @@ async def test_where_no_fact_is_damaged_none_is_lost(
     assert await read(path) == kept
     async with opened(path) as store:
         assert [mail.text for mail in await store.mail()] == ["hello"]
-        for listed in await store.listing():
+        for listed in await every(store):
             assert (listed.damaged, listed.seq) == ("", len(kept[listed.id]))
         key = await store.put(b"content")
         assert await store.get(key) == b"content"

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from store_kit import edit, opened
+from store_kit import edit, every, opened
 
 from midstream.language.errors import JournalDamaged, MidstreamError, WorldTrouble
 from midstream.runtime.storage import Mail
@@ -90,7 +90,7 @@ async def test_a_changed_row_of_a_run_is_noticed(tmp_path: Path, change: str) ->
     await two_runs(path)
     edit(path, f"update runs set {change} where number=1")
     async with opened(path) as store:
-        damaged, other = await store.listing()
+        other, damaged = await every(store)
 
         assert damaged.damaged
         assert (other.id, other.damaged) == ("other", "")
@@ -118,7 +118,7 @@ async def test_a_name_that_is_no_text_any_more_hides_nothing_else(tmp_path: Path
     await two_runs(path)
     edit(path, "update runs set id=cast(x'72ff' as text) where number=1")
     async with opened(path) as store:
-        damaged, other = await store.listing()
+        other, damaged = await every(store)
 
         assert damaged.damaged
         assert (other.id, other.damaged) == ("other", "")
@@ -143,7 +143,7 @@ async def test_a_damaged_index_hides_no_run(tmp_path: Path) -> None:
         await store.append("wanted", 3, [fact("wanted", 4)])
         assert await store.fork("wanted", 4, "fork") == 4
         assert await store.read("wanted") == facts("wanted", 1, 4)
-        assert [run.id for run in await store.listing()] == ["before", "wanted", "fork"]
+        assert [run.id for run in await every(store)] == ["before", "fork", "wanted"]
         with pytest.raises(MidstreamError):
             await store.append("unknown", 3, [fact("unknown", 4)])
 
@@ -162,8 +162,8 @@ async def test_runs_are_listed_though_the_index_of_the_listing_cannot_be_read(
     content[(page - 1) * 4096 : page * 4096] = bytes(4096)
     path.write_bytes(content)
     async with opened(path) as store:
-        assert [run.id for run in await store.page(workspace="/home/me")] == ["b", "a"]
-        assert [run.id for run in await store.page()] == ["b", "a"]
+        assert [run.id for run in await store.listing(workspace="/home/me")] == ["b", "a"]
+        assert [run.id for run in await store.listing()] == ["b", "a"]
 
 
 async def test_a_fork_notices_what_is_wrong_in_its_source(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ async def test_a_changed_message_is_never_handed_out(tmp_path: Path, change: str
     async with opened(path) as store:
         assert await store.mail() == [whole]
         if "ff' as text) where" not in change and not change.startswith("run=cast"):
-            assert any(run.damaged for run in await store.listing())
+            assert any(run.damaged for run in await every(store))
 
 
 async def test_the_id_of_a_damaged_message_is_not_taken_for_kept(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import pytest
 from deadline import DEADLINE_S
-from store_kit import opened
+from store_kit import every, opened
 
 from midstream.core.notices import Envelope
 from midstream.language.errors import JournalFull
@@ -64,7 +64,7 @@ async def test_on_a_full_disk_the_small_ones_of_a_group_are_kept(tmp_path: Path)
         errors = await asyncio.gather(*both, return_exceptions=True)
 
         assert [type(error) for error in errors] == [type(None), JournalFull] * 5
-        assert await store.runs() == [f"r{n}" for n in range(5)]
+        assert [run.id for run in await every(store)] == [f"r{n}" for n in range(5)]
 
 
 async def test_a_journal_locked_for_too_long_is_told(
@@ -81,7 +81,7 @@ async def test_a_journal_locked_for_too_long_is_told(
         holder.close()
 
         assert "locked" in caught.value.what
-        assert await store.runs() == []
+        assert await every(store) == []
         await store.append("r", 0, [fact("r", 1)])
 
 
@@ -96,7 +96,7 @@ async def test_who_waits_for_a_lock_gets_it(tmp_path: Path, waits: threading.Eve
         holder.close()
         await appending
 
-        assert await store.runs() == ["r"]
+        assert [run.id for run in await every(store)] == ["r"]
 
 
 async def test_appends_that_wait_share_a_commit(tmp_path: Path, waits: threading.Event) -> None:
@@ -117,7 +117,7 @@ async def test_appends_that_wait_share_a_commit(tmp_path: Path, waits: threading
             await asyncio.sleep(0)
         watcher.close()
 
-        assert len(await store.runs()) == 50
+        assert len(await every(store)) == 50
         # One for the append that was first, one for all that waited meanwhile.
         assert len(seen) <= 4
 
@@ -138,8 +138,8 @@ async def test_a_store_serves_more_than_one_loop(tmp_path: Path) -> None:
         for thread in threads:
             await asyncio.to_thread(thread.join)
 
-        assert {len(await store.read(run)) for run in await store.runs()} == {10}
-        assert len(await store.runs()) == 4
+        assert {len(await store.read(run.id)) for run in await every(store)} == {10}
+        assert len(await every(store)) == 4
 
 
 async def test_a_loop_that_ended_while_it_waited_harms_nothing(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ async def test_a_loop_that_ended_while_it_waited_harms_nothing(tmp_path: Path) -
         await asyncio.to_thread(leave)
         await store.append("r", 0, [fact("r", 1)])
 
-        assert "r" in await store.runs()
+        assert await store.run("r") is not None
 
 
 async def test_what_waits_when_it_is_closed_is_still_done(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ async def test_what_waits_when_it_is_closed_is_still_done(tmp_path: Path) -> Non
         await store.aclose()
         await asyncio.gather(*appending)
     async with opened(path) as store:
-        assert len(await store.runs()) == 30
+        assert len(await every(store)) == 30
 
 
 async def test_facts_become_bytes_and_are_kept_off_the_loop(

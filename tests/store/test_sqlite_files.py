@@ -13,7 +13,7 @@ import apsw
 import msgspec
 import pytest
 from deadline import DEADLINE_S
-from store_kit import edit, opened, refusal
+from store_kit import edit, every, opened, refusal
 
 from midstream.core.codec import FORMAT
 from midstream.language.errors import JournalTooNew, MidstreamError, WorldTrouble
@@ -187,7 +187,7 @@ async def test_many_may_make_it_at_once(tmp_path: Path) -> None:
         for number, store in enumerate(stores):
             await store.append(f"r{number}", 0, [fact(f"r{number}", 1)])
         for store in stores:
-            assert len(await store.runs()) == 8
+            assert len(await every(store)) == 8
             await store.aclose()
 
     assert errors == []
@@ -209,9 +209,11 @@ async def test_one_run_is_looked_up_without_the_others(
         await store.fork("b", 1, "f")
         monkeypatch.setattr(facts, "head_in", looked)
         await store.lineage("f")
-        await store.listing(begins="c")
+        await store.run("c")
+        await store.matching("d")
+        await store.listing(limit=1, after=(1.0, "b"))
 
-    assert seen == [5, 2, 3]
+    assert seen == [5, 2, 3, 4, 1]
 
 
 async def grown(path: Path) -> None:
@@ -277,29 +279,6 @@ def test_what_is_in_the_way_is_named(tmp_path: Path) -> None:
     assert str(tmp_path / "file") in error.what
 
 
-async def test_listing_many_runs_asks_the_file_no_more_often_than_listing_few(
-    tmp_path: Path,
-) -> None:
-    path, asked = tmp_path / "journal.db", list[int]()
-    async with opened(path) as store:
-        for count in (2, 40):
-            for number in range(count):
-                await store.append(f"{count}-{number}", 0, [fact(f"{count}-{number}", 1)])
-            statements: list[str] = []
-            reading = apsw.Connection(str(path))
-            reading.exec_trace = lambda _cursor, sql, _values, to=statements: bool(
-                to.append(sql) or True
-            )
-            owners = Owners(tmp_path / "journal.db.d")
-            listed = rows.listed(reading, owners)
-            reading.close()
-            owners.close()
-            assert len(listed) >= count
-            asked.append(len(statements))
-
-    assert asked[0] == asked[1]
-
-
 def _note_steps(taken: list[int], told: dict[str, Any]) -> None:
     taken.append(told["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
 
@@ -317,9 +296,9 @@ async def test_a_page_costs_the_same_among_few_runs_and_many(tmp_path: Path) -> 
             reading = apsw.Connection(str(path))
             reading.trace_v2(apsw.SQLITE_TRACE_PROFILE, partial(_note_steps, taken))
             owners = Owners(tmp_path / "journal.db.d")
-            of_ten = partial(rows.page, workspace="/home/me", kind=None, status=None, limit=10)
+            of_ten = partial(rows.listing, workspace="/home/me", kind=None, status=None, limit=10)
             first_page = of_ten(reading, owners, after=None)
-            second_page = of_ten(reading, owners, after=first_page[-1])
+            second_page = of_ten(reading, owners, after=first_page[-1].place)
             reading.close()
             owners.close()
             assert len({kept.id for kept in first_page + second_page}) == 20

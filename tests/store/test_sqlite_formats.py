@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from store_kit import edit, opened, refusal
+from store_kit import edit, every, opened, refusal
 
 from midstream.core import formats
 from midstream.core.codec import FORMAT
@@ -84,13 +84,13 @@ async def test_the_journal_of_the_first_format_is_read_whole(tmp_path: Path) -> 
     path = tmp_path / "journal.db"
     await asyncio.to_thread(golden, path)
     async with opened(path) as store:
-        runs = {kept.id: kept for kept in await store.listing()}
+        runs = {kept.id: kept for kept in await every(store)}
 
         assert [(kept.id, kept.seq, kept.damaged) for kept in runs.values()] == [
-            ("golden22", 23, ""),
-            ("r", 5, ""),
             ("f", 3, ""),
             ("g", 4, ""),
+            ("golden22", 23, ""),
+            ("r", 5, ""),
         ]
         assert (runs["golden22"].is_foreign, runs["golden22"].summary.status) == (True, "finished")
         assert runs["r"].was_cut
@@ -110,29 +110,27 @@ async def test_the_runs_of_a_journal_of_any_format_are_listed_in_pages(
     path = tmp_path / "journal.db"
     await asyncio.to_thread(golden, path, format)
     async with opened(path) as store:
-        every = {kept.id: kept for kept in await store.listing()}
-        pages = [await store.page(limit=2)]
+        kept_runs = await store.matching("")
+        pages = [await store.listing(limit=2)]
         while pages[-1]:
-            pages.append(await store.page(limit=2, after=pages[-1][-1]))
+            pages.append(await store.listing(limit=2, after=pages[-1][-1].place))
         found = [kept for page in pages for kept in page]
 
-    assert len(every) >= 3
-    assert found == sorted(
-        every.values(), key=lambda kept: (kept.summary.updated_at, kept.id), reverse=True
-    )
+    assert len(kept_runs) >= 3
+    assert found == sorted(kept_runs, key=lambda kept: kept.place, reverse=True)
 
 
 async def test_the_journal_of_the_second_format_is_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     await asyncio.to_thread(golden, path, 2)
     async with opened(path) as store:
-        runs = {kept.id: kept for kept in await store.listing()}
+        runs = {kept.id: kept for kept in await every(store)}
         told = await store.read("golden33")
 
         assert [(kept.id, kept.seq, kept.damaged) for kept in runs.values()] == [
+            ("f", 3, ""),
             ("golden33", len(told), ""),
             ("r", 5, ""),
-            ("f", 3, ""),
         ]
         assert {"left", "right", "1", "2", "inner"} == {e.event.branch for e in told} - {""}
         assert await store.read("f") == facts("f", 1, 3)
@@ -167,13 +165,13 @@ async def test_the_journal_of_the_third_format_is_read_whole(tmp_path: Path) -> 
     path = tmp_path / "journal.db"
     await asyncio.to_thread(golden, path, 3)
     async with opened(path) as store:
-        runs = {kept.id: kept for kept in await store.listing()}
+        runs = {kept.id: kept for kept in await every(store)}
         told = await store.read("golden44")
 
         assert [(kept.id, kept.seq, kept.damaged) for kept in runs.values()] == [
+            ("f", 3, ""),
             ("golden44", len(told), ""),
             ("r", 5, ""),
-            ("f", 3, ""),
         ]
         kinds = {envelope.type for envelope in told}
         assert kinds >= {"call_edited", "permission_granted", "permission_revoked"}
@@ -186,10 +184,10 @@ async def test_the_journal_of_the_fourth_format_is_read_whole(tmp_path: Path) ->
     async with opened(path) as store:
         told = await store.read("golden55")
 
-        assert [(kept.id, kept.seq, kept.damaged) for kept in await store.listing()] == [
+        assert [(kept.id, kept.seq, kept.damaged) for kept in await every(store)] == [
+            ("f", 3, ""),
             ("golden55", len(told), ""),
             ("r", 5, ""),
-            ("f", 3, ""),
         ]
         kinds = {envelope.type for envelope in told}
         assert kinds >= {"run_renamed", "compaction_began", "conversation_compacted"}
@@ -201,10 +199,10 @@ async def test_the_journal_of_the_fifth_format_is_read_whole(tmp_path: Path) -> 
     async with opened(path) as store:
         told = await store.read("golden66")
 
-        assert [(kept.id, kept.seq, kept.damaged) for kept in await store.listing()] == [
+        assert [(kept.id, kept.seq, kept.damaged) for kept in await every(store)] == [
+            ("f", 3, ""),
             ("golden66", len(told), ""),
             ("r", 5, ""),
-            ("f", 3, ""),
         ]
         shown = [each.event for each in told if isinstance(each.event, ReplyShown)]
         assert "".join(fact.text for fact in shown if not fact.branch) == "One and a halfand more"
@@ -220,10 +218,10 @@ async def test_the_journal_of_the_sixth_format_is_read_whole(tmp_path: Path) -> 
             assert isinstance(each.event, Fact)
             run = apply(run, each.event)
 
-        assert [(kept.id, kept.seq, kept.damaged) for kept in await store.listing()] == [
+        assert [(kept.id, kept.seq, kept.damaged) for kept in await every(store)] == [
+            ("f", 3, ""),
             ("golden77", len(told), ""),
             ("r", 5, ""),
-            ("f", 3, ""),
         ]
         talk, report = run.common_data["talk"], run.common_data["report"]
         words = [each["text"].strip("x ") for each in talk]

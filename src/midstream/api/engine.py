@@ -36,9 +36,10 @@ from midstream.runtime.engine.time_travel import fork
 from midstream.runtime.handlers import Handler, ScriptHandlers
 from midstream.runtime.ports import Clock, Model
 from midstream.runtime.python_workflow import Workflow
-from midstream.runtime.storage import KeptRun
+from midstream.runtime.storage import KeptRun, Place, walk
 from midstream.safety.capability import PermissionMode
 from midstream.system.offloop import in_thread
+from midstream.views.listing import Standing
 
 if TYPE_CHECKING:
     from midstream.tools.base import Tool
@@ -311,37 +312,44 @@ class Engine:
         workflow: str | None = None,
         everywhere: bool = False,
         limit: int | None = 100,
-        after: str | None = None,
+        after: RunInfo | str | None = None,
     ) -> list[RunInfo]:
-        """Return runs, the newest first, those of other processes and ended ones included.
+        """Return runs, the one that was written last first; other processes' and ended ones are in it.
 
         Args:
             status: only those that stand so.
             workflow: only those of a workflow of this name.
             everywhere: those of other folders, too.
             limit: how many at most; None: all.
-            after: the id of the last run of the page before.
+            after: the last run of the page before. By its id alone the list goes on where the run is
+                now: one that was written meanwhile has come to the front.
 
         Raises:
-            UserMistake: `after` is no run of this list.
+            UserMistake: there is no run of the id `after`.
         """
+        place = None if after is None else await self._place(after)
         here = None if everywhere else str(self.local.world.workspace)
-        kept = reversed(await self.local.store.listing(workspace=here))
-        listed = [
-            each
-            for each in map(self._info, kept)
-            if status in (None, each.status) and workflow in (None, each.workflow)
-        ]
-        if after is None:
-            return listed[:limit]
-        ids = [each.id for each in listed]
-        if after not in ids:
+        # What waits for a person has asked something, or waits for words without asking.
+        ways: tuple[Standing, ...] | None = None if status is None else (status,)
+        if status == "waiting":
+            ways = ("waiting", "asking")
+        listed: list[RunInfo] = []
+        async for kept in walk(self.local.store, workspace=here, status=ways, after=place):
+            if limit is not None and len(listed) >= limit:
+                break
+            if workflow in (None, kept.summary.workflow):
+                listed.append(self._info(kept))
+        return listed
+
+    async def _place(self, run: RunInfo | str) -> Place:
+        if isinstance(run, RunInfo):
+            return run.updated_at, run.id
+        kept = await self.local.store.run(run)
+        if kept is None:
             raise UserMistake(
-                f"There is no run {after!r} in this list.",
-                hint="Pass the id of the last one you got.",
+                f"There is no run {run!r}.", hint="Pass the last one you got, or its id."
             )
-        begin = ids.index(after) + 1
-        return listed[begin:][:limit]
+        return kept.place
 
     async def fork(self, id: str, at: int | None = None) -> RunHandle:
         """Return a copy of a run as it was after its fact `at` (None: as it is), which goes on here.

@@ -71,7 +71,7 @@ class AICoderConsole:
         session.runs.equip(equipment)
         wanted, switching.mode = switching.mode, switching.home
         switching.notify(notices)
-        left = await session.background.begin(
+        await session.background.begin(
             is_resumed=config.auto_resume, is_for_chat=goes_on is not None
         )
         try:
@@ -82,7 +82,7 @@ class AICoderConsole:
             if wanted.kind == "workflow" and not is_there:
                 is_there = goes_on is not None or (
                     not config.is_mode_asked_for
-                    and session.background.is_kept_from_starting(wanted.name, left)
+                    and await session.background.is_kept_from_starting(wanted.name)
                 )
             if not is_there and await switching.open(wanted, None):
                 switching.mode = wanted

@@ -6,7 +6,6 @@ The session asks it what to say of them, `/commands` what can be done with them.
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import islice
 
 from midstream.app.run_sentences import (
     FORK,
@@ -27,15 +26,13 @@ from midstream.core.routing import Destination, Returned, answering
 from midstream.core.run import Run
 from midstream.language.errors import DefinitionDiffers, MidstreamError, RunOwned, UserMistake
 from midstream.runtime.ports import Machine, Receipt
-from midstream.runtime.storage import Choice, KeptRun
+from midstream.runtime.storage import PAGE, Choice, KeptRun
 from midstream.views.calls_in_words import question_heading, question_summary
+from midstream.views.listing import ACTIVE, ENDED
 from midstream.views.spending import Spent
 
 SHOWN_RUNS = 20
-"""Runs of earlier days that are listed; the rest is counted."""
-
-OFFERED_RUNS = 100
-"""Runs of earlier days whose ids are completed."""
+"""Runs of earlier days that are listed."""
 
 
 class Background:
@@ -53,44 +50,41 @@ class Background:
 
     # --- for the console --------------------------------------------------------------------
 
-    async def begin(self, *, is_resumed: bool, is_for_chat: bool) -> tuple[KeptRun, ...]:
-        """Tell of the runs an earlier process left, or let them go on (`is_resumed`); return all of them.
+    async def begin(self, *, is_resumed: bool, is_for_chat: bool) -> None:
+        """Tell of the runs an earlier process left, or let them go on (`is_resumed`).
 
         Who begins with an earlier chat (`is_for_chat`) sees the chats anyway, and is told of the other
         runs alone.
         """
         try:
-            for kept in await self._runs.listed():
+            for kept in reversed(await self._runs.listed()):
                 if kept.damaged:
                     self._ui.say(kept_line(kept), kind="warning")
-            left = tuple(await self._runs.repository.left())
+            left = tuple(await self._runs.repository.left(None if is_resumed else PAGE))
         except MidstreamError as error:
             # The console always starts: what cannot be read is told, and new runs may still be kept.
             self._ui.say(str(error), kind="error")
-            return ()
+            return
         if is_resumed:
             await self._resume_all(left)
         else:
             self.announce(
                 [kept for kept in left if not (is_for_chat and kept.summary.kind == "chat")]
             )
-        return left
 
-    def is_kept_from_starting(self, workflow: str, left: Sequence[KeptRun]) -> bool:
+    async def is_kept_from_starting(self, workflow: str) -> bool:
         """Keep a saved mode from starting its workflow again while a run of it is kept or elsewhere.
 
         Return whether it is not to be started. One that goes on here is turned to.
         """
-        kept = [each for each in left if each.summary.found_as == workflow]
-        elsewhere = [
-            each
-            for each in self._runs.kept
-            if each.owner and not each.summary.is_over and each.summary.found_as == workflow
-        ]
+        active = self._runs.repository.walk(kind="workflow", status=ACTIVE)
+        found = [each async for each in active if each.summary.found_as == workflow]
+        elsewhere = [each for each in found if each.owner]
+        kept = [each for each in found if not (each.owner or each.is_foreign or each.damaged)]
         if not kept and not elsewhere:
             return False
         going = {machine.run.id: machine for machine in self._runs.own()}
-        for each in reversed(kept):
+        for each in kept:
             if each.id in going:
                 self._switching.place(going[each.id])
                 return True
@@ -116,7 +110,7 @@ class Background:
         for kept in left[-SHOWN_RUNS:]:
             self._ui.say(f"{kept_line(kept)}: {self.way_on(kept)}.", kind="note")
         if len(left) > SHOWN_RUNS:
-            self._ui.say(f"+{len(left) - SHOWN_RUNS} older ones: /runs lists them.", kind="note")
+            self._ui.say("There are older ones: midstream runs lists them.", kind="note")
 
     async def _resume_all(self, left: Sequence[KeptRun]) -> None:
         """Let every run go on that may by itself; tell of the others."""
@@ -205,9 +199,9 @@ class Background:
         """Return the (id, description) pairs of the runs known now, those of this console first."""
         own = [m.run for m in self._runs.own() if not m.is_closed]
         found = {run.id: listed_line(run).partition("  ")[2] for run in reversed(own)}
-        living = (kept for kept in reversed(self._runs.kept) if not kept.summary.is_over)
-        for kept in islice(living, OFFERED_RUNS):
-            found.setdefault(kept.id, kept_line(kept).partition("  ")[2])
+        for kept in self._runs.kept:
+            if not kept.summary.is_over:
+                found.setdefault(kept.id, kept_line(kept).partition("  ")[2])
         return list(found.items())
 
     async def lines(self) -> list[str]:
@@ -215,35 +209,34 @@ class Background:
         active = self._switching.active()
         own = self._runs.own()
         here = {machine.run.id for machine in own if machine.run.is_over or not machine.is_closed}
-        listing = await self._runs.listed()
-        elsewhere = [kept for kept in listing if kept.id not in here and not kept.summary.is_over]
-        ended = sum(kept.summary.is_over and kept.id not in here for kept in listing)
+        await self._runs.listed()
+        some = len(here) + SHOWN_RUNS + 1
+        repository = self._runs.repository
+        living = await repository.listing(status=ACTIVE, limit=some)
+        over = await repository.listing(status=ENDED, limit=some)
+        elsewhere = [kept for kept in living if kept.id not in here]
         active_id = "" if active is None else active.run.id
-        rows = [(kept.id, kept_line(kept)) for kept in elsewhere[-SHOWN_RUNS:]]
+        rows = [(kept.id, kept_line(kept)) for kept in reversed(elsewhere[:SHOWN_RUNS])]
         rows += [(m.run.id, listed_line(m.run)) for m in own if m.run.id in here]
         lines = [f"{'*' if id == active_id else ' '} {line}" for id, line in rows]
-        more = max(0, len(elsewhere) - SHOWN_RUNS)
-        if more:
-            lines.insert(0, f"  +{more} older: midstream runs lists them.")
-        if ended:
-            lines.append(f"  {ended} earlier ended: midstream runs lists them.")
+        if len(elsewhere) > SHOWN_RUNS:
+            lines.insert(0, "  There are older ones: midstream runs lists them.")
+        if any(kept.id not in here for kept in over):
+            lines.append("  Others have ended: midstream runs lists them.")
         return lines
 
     async def ended(self) -> Run | None:
         """Return the workflow that ended last as it then stood, None: none has, as far as is kept."""
-        kept = [
-            kept
-            for kept in await self._runs.listed()
-            if kept.summary.kind == "workflow" and kept.summary.is_over and not kept.damaged
-        ]
-        if not kept:
+        repository = self._runs.repository
+        over = repository.walk(kind="workflow", status=ENDED)
+        last = await anext((kept async for kept in over if not kept.damaged), None)
+        if last is None:
             return None
-        last = max(kept, key=lambda each: each.summary.updated_at)
-        machine = await self._runs.repository.watch(last.id, _nothing)
+        machine = await repository.watch(last.id, _nothing)
         try:
             return machine.run
         finally:
-            await self._runs.repository.unwatch(machine)
+            await repository.unwatch(machine)
 
     async def resume(self, run: str, choice: Choice = "") -> None:
         """Go on with a run nobody runs, or that is suspended, and make it the active one.
@@ -271,7 +264,7 @@ class Background:
         id = await self._runs.find_id(run)
         machine = self._runs.find(id)
         if machine is None:
-            [kept] = await self._runs.repository.listing(begins=id)
+            kept = await self._runs.repository.kept(id)
             if not kept.owner:
                 hint = (
                     FORK
@@ -405,7 +398,8 @@ class Background:
         active = self._switching.active()
         if active is not None and active.run.suspended:
             return active.run.id
-        left = [k for k in await self._runs.repository.left() if self._runs.find_own(k.id) is None]
+        kept = await self._runs.repository.left(PAGE)
+        left = [each for each in kept if self._runs.find_own(each.id) is None]
         if not left:
             raise UserMistake("No run is waiting to be resumed.", hint="/runs lists them.")
         if len(left) > 1:

@@ -7,7 +7,8 @@ is here finds it by its number in the list, its name, its words or the beginning
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Final
 
 import msgspec
 
@@ -22,10 +23,23 @@ from midstream.runtime.storage import Choice, KeptRun
 from midstream.system.own_process import columns
 from midstream.views.amounts import token_words
 from midstream.views.cells import one_line
-from midstream.views.listing import MAX_NAME, Summary, chat_rows, named_like, summarised, title_of
+from midstream.views.listing import (
+    ACTIVE,
+    MAX_NAME,
+    Standing,
+    Summary,
+    chat_rows,
+    named_like,
+    summarised,
+    title_of,
+)
 
 SHOWN_CHATS = 20
-"""Chats that are listed; the rest is counted."""
+"""Chats that are listed, those that were written last."""
+
+GOING: Final[tuple[Standing, ...]] = (*ACTIVE, "finished", "failed")
+STOPPED: Final[tuple[Standing, ...]] = ("stopped",)
+"""How a chat stands that is listed: what /undo and /redo have left is stopped, and a copy goes on."""
 
 CHAT = "role:"
 """How the name of every chat's workflow begins."""
@@ -64,7 +78,7 @@ class Chats:
         self._ui = switching.ui
         self._background = background
         self._is_attended = is_attended
-        self._listed: tuple[KeptRun, ...] = ()
+        self._listed: list[KeptRun] = []
         self._is_closed = False
         self._warned: dict[str, int] = {}
         self._windows: dict[str, tuple[str, int | None]] = {}
@@ -75,15 +89,15 @@ class Chats:
     async def lines(self) -> list[str]:
         """Return the chats of the folder, the newest first, numbered from 1, the active one marked."""
         chats = await self._chats()
-        if not chats:
+        stopped = await self._newest(STOPPED, 1)
+        if not chats and not stopped:
             return ["No chat was kept in this folder yet."]
         active = self._switching.active()
         here = {machine.run.id for machine in self._runs.own() if not machine.is_closed}
         width = columns() - 2
         now = time.time()
         lines: list[str] = []
-        shown = [kept for kept in chats[:SHOWN_CHATS] if not _is_stopped(kept)]
-        for number, kept in enumerate(shown, 1):
+        for number, kept in enumerate(chats[:SHOWN_CHATS], 1):
             lines += chat_rows(
                 number,
                 self._runs.short(kept.id),
@@ -93,11 +107,9 @@ class Chats:
                 now=now,
                 width=width,
             )
-        if len(chats) > len(shown):
-            ended = sum(map(_is_stopped, chats))
-            older = len(chats) - len(shown) - ended
-            told = [f"{older} older"] * (older > 0) + [f"{ended} stopped"] * (ended > 0)
-            lines.append(f"+{', '.join(told)}: midstream runs lists them.")
+        others = ["older"] * (len(chats) > SHOWN_CHATS) + ["stopped"] * bool(stopped)
+        if others:
+            lines.append(f"There are {' and '.join(others)} ones: midstream runs lists them.")
         return lines
 
     def names(self) -> list[tuple[str, str]]:
@@ -111,22 +123,35 @@ class Chats:
 
     async def is_name(self, text: str) -> bool:
         """Return whether a run of the workspace is called so."""
-        names = [kept.summary.name for kept in await self._runs.listed()]
-        return bool(text) and text.casefold() in (name.casefold() for name in names)
+        return await self._called(text) is not None
 
-    async def _chats(self) -> tuple[KeptRun, ...]:
-        found = [
-            kept
-            for kept in await self._runs.listed()
-            if kept.summary.kind == "chat"
-            # A person looks for what they have said: a script's chats are in `midstream runs`.
-            and not (self._is_attended and kept.summary.is_unattended)
-        ]
-        # What /undo and /redo have left comes last: whoever counts means one that goes on.
-        found.sort(key=lambda kept: (not _is_stopped(kept), kept.summary.updated_at), reverse=True)
-        shown = [await self._with_words(kept) for kept in found[:SHOWN_CHATS]]
-        self._listed = (*shown, *found[SHOWN_CHATS:])
+    async def _called(self, name: str, *, but: str = "") -> KeptRun | None:
+        """Return a run of the workspace that is called so, but not the run `but`."""
+        for kept in await self._runs.repository.matching(name) if name else ():
+            if kept.summary.name.casefold() == name.casefold() and kept.id != but:
+                return kept
+        return None
+
+    async def _chats(self) -> list[KeptRun]:
+        """Return the chats that were written last: those that are listed, and one more."""
+        await self._runs.listed()
+        newest = await self._newest(GOING, SHOWN_CHATS + 1)
+        self._listed = [await self._with_words(kept) for kept in newest]
         return self._listed
+
+    async def _newest(self, status: Collection[Standing], limit: int) -> list[KeptRun]:
+        found: list[KeptRun] = []
+        async for kept in self._runs.repository.walk(kind="chat", status=status):
+            if self._is_listed(kept):
+                found.append(kept)
+            if len(found) == limit:
+                break
+        return found
+
+    def _is_listed(self, kept: KeptRun) -> bool:
+        # A person looks for what they have said: a script's chats are in `midstream runs`.
+        is_chat = kept.summary.kind == "chat"
+        return is_chat and not (self._is_attended and kept.summary.is_unattended)
 
     async def _with_words(self, kept: KeptRun) -> KeptRun:
         """Return a chat with its first words, which an older version has not listed with it."""
@@ -145,9 +170,8 @@ class Chats:
         """Go on with a chat: by its number in the list, its name, or the beginning of its id."""
         # A number is meant as it was shown, whatever has been said since.
         is_shown = _is_number(which) and bool(self._listed)
-        await self._go(
-            self._found(which, self._listed if is_shown else await self._chats()), choice
-        )
+        listed = self._listed if is_shown else await self._chats()
+        await self._go(await self._found(which, listed[:SHOWN_CHATS]), choice)
 
     async def newest(self, role: str = "") -> bool:
         """Go on with the newest chat that can go on here; False: there is none.
@@ -158,8 +182,8 @@ class Chats:
         Raises:
             UserMistake: it cannot go on as it is, such as for a role that has changed.
         """
-        for kept in await self._chats():
-            is_ours = not (kept.owner or kept.is_foreign or kept.damaged or kept.summary.is_over)
+        async for kept in self._runs.repository.walk(kind="chat", status=ACTIVE):
+            is_ours = self._is_listed(kept) and not (kept.owner or kept.is_foreign or kept.damaged)
             if is_ours and role in ("", kept.summary.workflow.removeprefix("role:")):
                 await self._go(kept, "")
                 return True
@@ -167,8 +191,12 @@ class Chats:
 
     async def elsewhere(self, role: str = "") -> str:
         """Return what to say of the newest chat another console has open, "" when none has."""
-        for kept in await self._chats():
-            if kept.owner and role in ("", kept.summary.workflow.removeprefix("role:")):
+        async for kept in self._runs.repository.walk(kind="chat", status=GOING):
+            if (
+                self._is_listed(kept)
+                and kept.owner
+                and role in ("", kept.summary.workflow.removeprefix("role:"))
+            ):
                 short = self._runs.short(kept.id)
                 title = title_of(kept.summary)
                 return f"“{title}” is open in another console (/attach {short} joins it)"
@@ -187,7 +215,7 @@ class Chats:
         else:
             await self._background.resume(kept.id, choice)
 
-    def _found(self, which: str, chats: Sequence[KeptRun]) -> KeptRun:
+    async def _found(self, which: str, shown: Sequence[KeptRun]) -> KeptRun:
         """Return the chat that is meant: by number, name, or the beginning of its id.
 
         A number of the list is that one, even where an id begins so: a longer beginning names it.
@@ -195,11 +223,13 @@ class Chats:
         Raises:
             UserMistake: none is, or several are.
         """
-        shown = chats[:SHOWN_CHATS]
         if _is_number(which) and 1 <= int(which) <= len(shown):
             return shown[int(which) - 1]
+        wanted = which.casefold()
+        matching = await self._runs.repository.matching(wanted)
+        chats = [kept for kept in matching if self._is_listed(kept)]
         ids = named_like(which, [(kept.id, kept.summary.name) for kept in chats])
-        ids = ids or [kept.id for kept in chats if kept.id.startswith(which.casefold())]
+        ids = ids or [kept.id for kept in chats if kept.id.startswith(wanted)]
         if len(ids) == 1:
             return next(kept for kept in chats if kept.id == ids[0])
         if ids:
@@ -241,7 +271,7 @@ class Chats:
 
     async def offer(self) -> bool:
         """Show the chats and let the next line choose one; False: there is none to choose."""
-        if all(map(_is_stopped, await self._chats())):
+        if not await self._chats():
             self._ui.say("No chat was kept in this folder yet.", kind="note")
             return False
         self._ui.say("\n".join(await self.lines()))
@@ -275,10 +305,7 @@ class Chats:
                 "A name of only digits would be read as a number in the list.",
                 hint="Add a letter to it.",
             )
-        others = [kept for kept in await self._runs.listed() if kept.id != machine.run.id]
-        taken = next(
-            (k for k in others if name and k.summary.name.casefold() == name.casefold()), None
-        )
+        taken = await self._called(name, but=machine.run.id)
         if taken is not None:
             short = self._runs.short(taken.id)
             raise UserMistake(
@@ -349,11 +376,6 @@ class Chats:
         for task in tuple(self._looking):
             task.cancel()
         await asyncio.gather(*self._looking, return_exceptions=True)
-
-
-def _is_stopped(kept: KeptRun) -> bool:
-    """Return whether a chat was ended, as going back in it does: a copy goes on in its place."""
-    return kept.summary.status == "stopped"
 
 
 def _is_number(text: str) -> bool:

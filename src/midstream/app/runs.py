@@ -11,8 +11,7 @@ from midstream.core.notices import Envelope
 from midstream.language.errors import UserMistake, nearest
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import Machine
-from midstream.runtime.storage import KeptRun
-from midstream.views.listing import named_like
+from midstream.runtime.storage import PAGE, KeptRun
 
 if TYPE_CHECKING:
     from midstream.models.model_choice import ModelChoice
@@ -47,7 +46,8 @@ class Runs:
         self.watched: dict[str, Machine] = {}
         """The runs of other processes that lines may go to, by id."""
         self.kept: tuple[KeptRun, ...] = ()
-        """Every run of the workspace as the store listed them last, the oldest first."""
+        """The runs of the workspace that were written last as the store listed them, the newest first."""
+        self._are_all_known = False
         self._ids: list[str] = []
         self._equipment: Equipment | None = None
 
@@ -101,10 +101,11 @@ class Runs:
         return machine in self.watched.values()
 
     async def listed(self) -> tuple[KeptRun, ...]:
-        """Return every run of the workspace, the oldest first, and know them from now on."""
+        """Return a page of the workspace's runs, the newest first, and know them from now on."""
         if self._equipment is not None:
             self.kept = tuple(await self._equipment.repository.listing())
             self._ids = sorted(kept.id for kept in self.kept)
+            self._are_all_known = len(self.kept) < PAGE
         return self.kept
 
     async def watch(self, id: str, owned: Callable[[str], None]) -> Machine:
@@ -129,7 +130,12 @@ class Runs:
         return () if machine is None else await self.repository.facts(machine.run.id)
 
     def short(self, id: str) -> str:
-        """Return the shortest beginning of an id that names no other run known now."""
+        """Return the shortest beginning of an id that names no other run.
+
+        Where more runs are kept than are known, it is the whole id.
+        """
+        if not self._are_all_known:
+            return id
         own = [machine.run.id for machine in self.own()]
         # Of all that are known, sorted, only a neighbour can begin as it does for longest.
         place = bisect_left(self._ids, id)
@@ -146,23 +152,18 @@ class Runs:
             UserMistake: none does, or several do.
         """
         wanted = prefix.casefold()
-        begun = await self.repository.listing(begins=wanted) if wanted else []
-        here = [machine.run.id for machine in self.own()]
-        short = {*(kept.id for kept in begun), *(id for id in here if id.startswith(wanted))}
-        if wanted in short or len(short) == 1:
-            return wanted if wanted in short else short.pop()
-        # By its name, or what else may have been meant: only for that all runs are asked for.
-        ids = [kept.id for kept in await self.listed()]
-        ids += [m.run.id for m in self.own() if m.run.id not in ids]
-        matching = [id for id in ids if id.casefold().startswith(wanted)]
-        if wanted in matching or len(matching) == 1:
-            return wanted if wanted in matching else matching[0]
-        named = named_like(prefix, [(kept.id, kept.summary.name) for kept in self.kept])
-        if len(named) == 1 and not matching:
-            return named[0]
-        if matching and wanted:
-            some = ", ".join(matching[:5])
+        found = [m.run.id for m in self.own() if m.run.id.casefold().startswith(wanted)]
+        for text in dict.fromkeys((wanted, prefix)) if wanted else ():
+            found += [kept.id for kept in await self.repository.matching(text)]
+        ids = list(dict.fromkeys(found))
+        # What begins so by its id is meant before what is called so.
+        meant = [id for id in ids if id.casefold().startswith(wanted)] or ids
+        if wanted in meant or len(meant) == 1:
+            return wanted if wanted in meant else meant[0]
+        if meant and wanted:
+            some = ", ".join(meant[:5])
             raise UserMistake(f"Several runs begin with {prefix}: {some}.", hint="Type more of it.")
-        best = nearest(prefix, ids)
+        known = [kept.id for kept in await self.listed()]
+        best = nearest(prefix, [*known, *(machine.run.id for machine in self.own())])
         hint = "/runs lists them." if best is None else f"Did you mean {best!r}?"
         raise UserMistake(f"There is no run {prefix!r} in this workspace.", hint=hint)

@@ -24,6 +24,7 @@ from midstream.config.open_settings import open_settings
 from midstream.config.trust import TrustStore
 from midstream.core.costs import counted
 from midstream.language.errors import JournalDamaged, MidstreamError
+from midstream.runtime.storage import walk
 from midstream.system.own_process import STDIN, STDOUT, is_terminal
 from midstream.system.programs import found_program
 from midstream.tui.styled_lines import Line, rows
@@ -253,40 +254,40 @@ def _journal(config: ConfigManager) -> Finding:
     except MidstreamError as error:
         return Finding("journal", "bad", error.what, error.hint)
 
-    async def look() -> tuple[int, int, list[JournalDamaged]]:
+    async def look() -> tuple[int, bool, list[JournalDamaged]]:
         damage: list[JournalDamaged] = []
         checked = 0
         try:
-            runs = await store.runs()
             until = time.monotonic() + CHECK_S
-            for run in reversed(runs):
+            async for run in walk(store):
+                if time.monotonic() > until:
+                    return checked, False, damage
                 try:
-                    await store.read(run)
+                    await store.read(run.id)
                 except JournalDamaged as error:
                     damage.append(error)
                 checked += 1
-                if time.monotonic() > until:
-                    break
-            return len(runs), checked, damage
+            return checked, True, damage
         finally:
             store.close()
 
     try:
-        runs, checked, damage = asyncio.run(look())
+        checked, is_all, damage = asyncio.run(look())
     except MidstreamError as error:
         return Finding("journal", "bad", error.what, error.hint)
     size = path.stat().st_size if path.exists() else 0
     free = shutil.disk_usage(path.parent).free
-    words = f"keeps every run in {path}: {_some_runs(runs)}, {size / 1e6:.1f} MB, {free / 1e9:.1f} GB free"
-    if checked < runs:
+    some = _some_runs(checked) if is_all else f"more than {_some_runs(checked)}"
+    words = f"keeps every run in {path}: {some}, {size / 1e6:.1f} MB, {free / 1e9:.1f} GB free"
+    if not is_all:
         words += f"; the {checked} newest runs were checked"
     if damage:
-        some = ", ".join(f"{each.run} from event {each.seq} on" for each in damage[:_NAMED])
+        where = ", ".join(f"{each.run} from event {each.seq} on" for each in damage[:_NAMED])
         more = f" and {len(damage) - _NAMED} more" if len(damage) > _NAMED else ""
         return Finding(
             "journal",
             "bad",
-            f"{words}; {len(damage)} of {checked} damaged: {some}{more}",
+            f"{words}; {len(damage)} of {checked} damaged: {where}{more}",
             "midstream doctor --salvage gets out what is whole. The damaged file is kept.",
         )
     if free < 50_000_000:

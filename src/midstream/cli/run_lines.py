@@ -94,7 +94,7 @@ def status_words(kept: KeptRun) -> str:
 
 
 def listed(runs: Sequence[KeptRun], *, now: float, with_folders: bool = False) -> list[str]:
-    """Return a line for each run, the newest first."""
+    """Return a line for each run, in their order."""
     rows = [
         (
             kept.id,
@@ -106,7 +106,7 @@ def listed(runs: Sequence[KeptRun], *, now: float, with_folders: bool = False) -
             age(now - kept.summary.updated_at),
             *([kept.summary.workspace] if with_folders else []),
         )
-        for kept in reversed(runs)
+        for kept in runs
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import click
 
@@ -30,7 +31,7 @@ from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.engine.open_run import found, opened
 from midstream.runtime.engine.resume import refused, stop_here
-from midstream.runtime.storage import KeptRun, Store
+from midstream.runtime.storage import PAGE, KeptRun, Store
 
 STOPPED_FROM_OUTSIDE = "stopped by midstream stop"
 
@@ -39,21 +40,37 @@ _READ_AT_ONCE = 1_000
 
 @click.command("runs")
 @click.option("--all", "everywhere", is_flag=True, help="List the runs of every folder.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=PAGE,
+    show_default=True,
+    metavar="N",
+    help="So many at most.",
+)
+@click.option("--after", metavar="RUN", help="Go on behind the last run of a list.")
 @takes(*RUNS)
-def runs(options: Options, everywhere: bool) -> int:
-    """List the runs of this folder, the newest first."""
+def runs(options: Options, everywhere: bool, limit: int, after: str | None) -> int:
+    """List the runs of this folder, the one that was written last first."""
 
     async def work(journal: Journal) -> int:
         here = str(options.workspace)
-        every = await journal.store.listing()
-        kept = [each for each in every if everywhere or each.summary.workspace in (here, "")]
+        begin = None if after is None else (await found(journal.store, after)).place
+        wanted = partial(journal.store.listing, workspace=None if everywhere else here)
+        kept = await wanted(after=begin, limit=limit + 1)
+        shown = kept[:limit]
         if options.is_json:
-            say_object(*map(run_object, reversed(kept)))
-        elif kept:
-            say(*listed(kept, now=SystemClock().now(), with_folders=everywhere))
+            say_object(*map(run_object, shown))
+        elif shown:
+            say(*listed(shown, now=SystemClock().now(), with_folders=everywhere))
+        elif begin is not None:
+            say(f"No runs behind {after}.")
         else:
-            others = f" {len(every)} elsewhere: midstream runs --all" if every else ""
-            say(f"No runs in {here}.{others}")
+            has_others = bool(await journal.store.listing(limit=1))
+            say(f"No runs in {here}.{' Others: midstream runs --all' * has_others}")
+        if len(kept) > limit and not options.is_json:
+            everywhere_too = "--all " * everywhere
+            say(f"There are older ones: midstream runs {everywhere_too}--after {shown[-1].id}")
         return FINISHED
 
     return with_journal(options, work)

@@ -106,10 +106,6 @@ class Notebook:
         """Return the facts after position `after`, decoded."""
         return self.envelopes()[after:upto]
 
-    async def runs(self) -> list[str]:
-        """Return the one run there is."""
-        return [RUN_ID] if self.rows else []
-
     def envelopes(self) -> list[Envelope]:
         """Return all facts, decoded."""
         return [

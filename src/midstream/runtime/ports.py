@@ -253,9 +253,6 @@ class Journal(Protocol):
             JournalDamaged: one of them is not what was written. Up to the one before, all is whole.
         """
 
-    async def runs(self) -> list[str]:
-        """Return the ids of all runs, the oldest first."""
-
 
 class BlobStore(Protocol):
     """Large or old contents beside the journal, by what they are: put twice, kept once."""

@@ -5,7 +5,7 @@ to live through crashes and to share a run between processes. Each has its contr
 `midstream.testing.contracts`; `store/memory.py` and `store/sqlite.py` pass all of them.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -15,6 +15,9 @@ from midstream.core.notices import Envelope
 from midstream.language.names import Json, Policy
 from midstream.runtime.ports import BlobStore, Journal
 from midstream.views.listing import Standing, Summary
+
+Place: TypeAlias = tuple[float, str]
+"""When a run was written last, in seconds since 1970, and its id."""
 
 
 class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +44,11 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether its process died with something of it under way, as far as a listing sees."""
         return self.was_cut and not (self.summary.asking or self.summary.awaits_input)
 
+    @property
+    def place(self) -> Place:
+        """Return the run's place in a listing: the next page begins behind it."""
+        return self.summary.updated_at, self.id
+
 
 RunKind: TypeAlias = Literal["workflow", "chat"]
 KINDS: Final[tuple[RunKind, ...]] = ("workflow", "chat")
@@ -63,13 +71,13 @@ class Catalogue(Protocol):
     async def run(self, id: str) -> KeptRun | None:
         """Return a run, None where there is none of that id."""
 
-    async def page(
+    async def listing(
         self,
         *,
         workspace: str | None = None,
         kind: RunKind | None = None,
         status: Collection[Standing] | None = None,
-        after: KeptRun | None = None,
+        after: Place | None = None,
         limit: int = PAGE,
     ) -> list[KeptRun]:
         """Return some runs, the one that was written last first; a page costs what it returns.
@@ -81,7 +89,7 @@ class Catalogue(Protocol):
             workspace: only those of this folder, and those of none: their row may be damaged.
             kind: only chats, or only workflows.
             status: only those that stand in one of these ways.
-            after: the last run of the page before, as it was in it.
+            after: the place of the last run of the page before, as it was in it.
             limit: how many at most.
         """
 
@@ -92,17 +100,6 @@ class Catalogue(Protocol):
 
         Where none has just that name, those whose name begins so. Names count in any case; of each
         group there are `limit` at most. "" matches every id, and no name.
-        """
-
-    async def listing(
-        self, *, workspace: str | None = None, begins: str = "", since: float = 0.0
-    ) -> list[KeptRun]:
-        """Return the runs, the oldest first.
-
-        Args:
-            workspace: only those of this folder.
-            begins: only those whose id begins so.
-            since: only those with a fact of this time (seconds since 1970) or later.
         """
 
     async def lineage(self, id: str) -> list[KeptRun]:
@@ -126,6 +123,25 @@ class Catalogue(Protocol):
         Raises:
             UserMistake: `id` is taken.
         """
+
+
+async def walk(
+    catalogue: Catalogue,
+    *,
+    workspace: str | None = None,
+    kind: RunKind | None = None,
+    status: Collection[Standing] | None = None,
+    after: Place | None = None,
+) -> AsyncIterator[KeptRun]:
+    """Yield runs, the one that was written last first, a page at a time: whoever has enough stops."""
+    page = await catalogue.listing(workspace=workspace, kind=kind, status=status, after=after)
+    while page:
+        for kept in page:
+            yield kept
+        if len(page) < PAGE:
+            return
+        after = page[-1].place
+        page = await catalogue.listing(workspace=workspace, kind=kind, status=status, after=after)
 
 
 MailKind: TypeAlias = Literal[

@@ -6,6 +6,7 @@ fact that is missing or is not what was written.
 
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from decimal import Decimal
 from itertools import islice, product
 from typing import Any
 
@@ -57,11 +58,6 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # Judged where the rows are: of a thousand runs elsewhere no line is read. What is damaged is of nowhere.
-_TEXT = "cast(summary as text)"
-_SAYS = (
-    f"case when json_valid({_TEXT}) then coalesce(json_extract({_TEXT}, '$.{{}}'), {{}}) {{}} ? end"
-)
-
 _LAST = "\U0010ffff"
 """Sorts behind whatever an id goes on with."""
 
@@ -85,7 +81,7 @@ def head_of(connection: apsw.Connection, run: str, *, expected: bool = False) ->
     return head_in(rows[0]) if rows else None
 
 
-def page(
+def listing(
     connection: apsw.Connection,
     *,
     workspace: str | None,
@@ -94,7 +90,7 @@ def page(
     after: tuple[float, str] | None,
     limit: int,
 ) -> list[Head]:
-    """Return the rows of some runs, the one written last first; see `storage.Catalogue.page`.
+    """Return the rows of some runs, the one written last first; see `storage.Catalogue.listing`.
 
     Of one folder each kind and standing is a piece of the index that is in order already: the first
     entries of the pieces are merged, and only the rows of the page are read. Without a folder that is
@@ -102,13 +98,13 @@ def page(
     """
     wanted = (workspace, kind, status, after, limit)
     try:
-        return _page(connection, *wanted, source="runs indexed by runs_here")
+        return _listing(connection, *wanted, source="runs indexed by runs_here")
     except apsw.CorruptError:
-        # An index that was damaged hides no run: the rows are looked through.
-        return _page(connection, *wanted, source="runs not indexed")
+        # An index that cannot be read hides no run: the rows are looked through.
+        return _listing(connection, *wanted, source="runs not indexed")
 
 
-def _page(
+def _listing(
     connection: apsw.Connection,
     workspace: str | None,
     kind: RunKind | None,
@@ -120,13 +116,12 @@ def _page(
 ) -> list[Head]:
     folders = {workspace, ""} if workspace is not None else _folders(connection, source)
     kinds = KINDS if kind is None else (kind,)
-    standings = (*ACTIVE, *ENDED) if status is None else tuple(status)
-    # SQLite reads the time from its digits in both places: elsewhere they may come to a bit more.
+    standings = {*ACTIVE, *ENDED} if status is None else set(status)
     before, behind = "true", tuple[Any, ...]()
     if after is not None:
         # By the first condition the place is found in the index: it does not understand the second.
-        before = f"{WRITTEN_AT}<=cast(?4 as real) and ({WRITTEN_AT}, id)<(cast(?4 as real), ?5)"
-        behind = (repr(after[0]), after[1])
+        before = f"{WRITTEN_AT}<=?4 and ({WRITTEN_AT}, id)<(?4, ?5)"
+        behind = (int(Decimal(repr(after[0])).scaleb(6)), after[1])
     query = (
         f"select {WRITTEN_AT}, cast(id as blob), number from {source}"  # nosec B608  # columns of ours
         f" where {WORKSPACE}=?1 and {KIND}=?2 and {STANDING}=?3 and {before}"
@@ -141,7 +136,7 @@ def _page(
     return [head for head in found if head is not None]
 
 
-def _when(entry: Sequence[Any]) -> tuple[float, bytes]:
+def _when(entry: Sequence[Any]) -> tuple[int, bytes]:
     return entry[0], entry[1]
 
 
@@ -179,30 +174,6 @@ def matching(
     return found + [head for id in named if (head := head_of(connection, id)) is not None]
 
 
-def heads(
-    connection: apsw.Connection,
-    *,
-    workspace: str | None = None,
-    begins: str = "",
-    since: float = 0.0,
-) -> Iterator[Head]:
-    """Return the rows of the runs, the oldest first; see `storage.Catalogue.listing`."""
-    wanted: dict[str, str | float] = {}
-    if begins:
-        wanted["id >= ? and id < ?"] = begins
-    if workspace is not None:
-        wanted[_SAYS.format("workspace", "''", "=")] = workspace
-    if since:
-        wanted[_SAYS.format("updated_at", "0", ">=")] = since
-    rules = " and ".join(wanted) or "true"
-    query = f"select {_COLUMNS} from runs where {rules} order by number"  # nosec B608  # columns of ours
-    values = [*wanted.values()]
-    if begins:
-        values.insert(1, begins + _LAST)
-    for row in connection.execute(query, values):
-        yield head_in(row)
-
-
 def head_numbered(connection: apsw.Connection, number: int) -> Head | None:
     """Return the row of the run with this number, None where there is none."""
     query = f"select {_COLUMNS} from runs where number=?"  # nosec B608  # columns of ours
@@ -238,7 +209,15 @@ def summary_of(head: Head) -> Summary:
     try:
         return _SUMMARY.decode(head.summary)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return Summary()
+        return Summary(updated_at=_written_at(head.summary))
+
+
+def _written_at(summary: bytes) -> float:
+    """Return what the index has read of a line that is no summary: pages go on by it."""
+    try:
+        return float(msgspec.json.decode(summary.decode(errors="replace"))["updated_at"])
+    except (msgspec.MsgspecError, LookupError, TypeError, ValueError):
+        return 0.0
 
 
 class Append:

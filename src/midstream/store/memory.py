@@ -13,7 +13,7 @@ import msgspec
 
 from midstream.core.notices import Envelope
 from midstream.language.errors import WorldTrouble
-from midstream.runtime.storage import MATCHES, NO_PAGES, PAGE, Claim, KeptRun, Mail, RunKind
+from midstream.runtime.storage import MATCHES, NO_PAGES, PAGE, Claim, KeptRun, Mail, Place, RunKind
 from midstream.store.encoding import body_of, checked, mail_body
 from midstream.store.refusals import (
     closed,
@@ -81,8 +81,8 @@ class _Contents:
         return owner if owner in self.owners else ""
 
 
-def _recency(kept: KeptRun) -> tuple[float, str]:
-    return kept.summary.updated_at, kept.id
+def _place(kept: KeptRun) -> Place:
+    return kept.place
 
 
 def _id(kept: KeptRun) -> str:
@@ -148,11 +148,6 @@ class MemoryStore:
             return []
         return kept.facts[max(after, 0) : None if upto is None else max(upto, 0)]
 
-    async def runs(self) -> list[str]:
-        """Return the ids of all runs, the oldest first."""
-        self._refuse_closed()
-        return list(self._contents.runs)
-
     # --- the catalogue --------------------------------------------------------------------------
 
     async def run(self, id: str) -> KeptRun | None:
@@ -161,26 +156,25 @@ class MemoryStore:
         run = self._contents.runs.get(id)
         return None if run is None else self._kept(id, run)
 
-    async def page(
+    async def listing(
         self,
         *,
         workspace: str | None = None,
         kind: RunKind | None = None,
         status: Collection[Standing] | None = None,
-        after: KeptRun | None = None,
+        after: Place | None = None,
         limit: int = PAGE,
     ) -> list[KeptRun]:
         """Return some runs, the one that was written last first."""
         self._refuse_closed()
-        before = None if after is None else _recency(after)
         found = (
             kept
             for kept in self._all(workspace)
             if kind in (None, kept.summary.kind)
             and (status is None or kept.summary.standing in status)
-            and (before is None or _recency(kept) < before)
+            and (after is None or kept.place < after)
         )
-        return nlargest(limit, found, key=_recency)
+        return nlargest(limit, found, key=_place)
 
     async def matching(
         self, text: str, *, workspace: str | None = None, limit: int = MATCHES
@@ -197,19 +191,6 @@ class MemoryStore:
         for id, run in self._contents.runs.items():
             if workspace is None or run.summary().workspace in (workspace, ""):
                 yield self._kept(id, run)
-
-    async def listing(
-        self, *, workspace: str | None = None, begins: str = "", since: float = 0.0
-    ) -> list[KeptRun]:
-        """Return the runs, the oldest first."""
-        self._refuse_closed()
-        return [
-            kept
-            for id, run in self._contents.runs.items()
-            if id.startswith(begins)
-            and (kept := self._kept(id, run)).summary.updated_at >= since
-            and workspace in (None, kept.summary.workspace)
-        ]
 
     async def lineage(self, id: str) -> list[KeptRun]:
         """Return a run and the runs it was forked from, the run itself first."""

@@ -1,6 +1,6 @@
 """The other tables: the listing, the inbox, the leases and the snapshots.
 
-Every function but `listed`, `page`, `matching`, `run`, `lineage`, `posted`, `Waiting`, `kept_pages` and
+Every function but `listing`, `matching`, `run`, `lineage`, `posted`, `Waiting`, `kept_pages` and
 `newest_snapshot` writes, inside a transaction of the writing thread, and raises a refusal only before it
 has written anything.
 """
@@ -13,14 +13,13 @@ import apsw
 import msgspec
 
 from midstream.language.errors import WorldTrouble
-from midstream.runtime.storage import Claim, KeptRun, Mail, RunKind
+from midstream.runtime.storage import Claim, KeptRun, Mail, Place, RunKind
 from midstream.store import facts
 from midstream.store.encoding import mail_body, seal
 from midstream.store.facts import (
     Head,
     head_numbered,
     head_of,
-    heads,
     lease_of,
     summary_of,
     text_in,
@@ -36,52 +35,19 @@ _COLUMNS = (
 )
 
 
-def listed(
-    connection: apsw.Connection,
-    owners: Owners,
-    *,
-    workspace: str | None = None,
-    begins: str = "",
-    since: float = 0.0,
-) -> list[KeptRun]:
-    """Return the runs, the oldest first. One that is damaged says so; the others are as ever."""
-    found = list(heads(connection, workspace=workspace, begins=begins, since=since))
-    names: dict[int | None, str] = {None: "", **{head.number: head.id for head in found}}
-    for number in {head.parent for head in found} - names.keys():
-        parent = None if number is None else head_numbered(connection, number)
-        names[number] = "?" if parent is None else parent.id
-    is_alive = cache(owners.is_alive)
-    # Asked once for all: most runs have nobody, and no message ever came to them.
-    every = connection.execute("select cast(run as blob), cast(owner as blob) from leases")
-    leases = {text_in(run): text_in(owner) for run, owner in every}
-    written_to = connection.execute("select cast(run as blob) from inbox group by run")
-    addressed = {text_in(run) for (run,) in written_to}
-    return [
-        _kept(
-            head,
-            names[head.parent],
-            is_alive,
-            owner=leases.get(head.id, ""),
-            damaged=_damage(connection, head, is_addressed=head.id in addressed),
-        )
-        for head in found
-    ]
-
-
-def page(
+def listing(
     connection: apsw.Connection,
     owners: Owners,
     *,
     workspace: str | None,
     kind: RunKind | None,
     status: Collection[Standing] | None,
-    after: KeptRun | None,
+    after: Place | None,
     limit: int,
 ) -> list[KeptRun]:
     """Return some runs, the one written last first."""
-    behind = None if after is None else (after.summary.updated_at, after.id)
-    found = facts.page(
-        connection, workspace=workspace, kind=kind, status=status, after=behind, limit=limit
+    found = facts.listing(
+        connection, workspace=workspace, kind=kind, status=status, after=after, limit=limit
     )
     return _known(connection, owners, found)
 
@@ -153,11 +119,9 @@ def _kept(
     )
 
 
-def _damage(connection: apsw.Connection, head: Head, *, is_addressed: bool = True) -> str:
+def _damage(connection: apsw.Connection, head: Head) -> str:
     if not head.is_whole:
         return "its row is not what was written"
-    if not is_addressed:
-        return ""
     is_broken = any(_mail_in(row) is None for row in _undelivered(connection, head.id))
     return "words sent to it are not what was written" if is_broken else ""
 

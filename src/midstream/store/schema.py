@@ -78,12 +78,19 @@ def _said(key: str, otherwise: str) -> str:
 
 
 WORKSPACE = f"cast({_said('workspace', repr(''))} as text)"
-KIND = f"cast({_said('kind', repr('workflow'))} as text)"
-WRITTEN_AT = f"cast({_said('updated_at', '0')} as real)"
+KIND = f"case {_said('kind', repr(''))} when 'chat' then 'chat' else 'workflow' end"
+_DIGITS = f"{_SUMMARY} -> '$.updated_at'"
+WRITTEN_AT = f"""case when json_valid({_SUMMARY}) then coalesce(cast({_DIGITS} as integer) * 1000000
+    + case instr({_DIGITS}, '.') when 0 then 0
+        else cast(substr(substr({_DIGITS}, instr({_DIGITS}, '.') + 1) || '000000', 1, 6) as integer) end, 0)
+    else 0 end"""
+"""In microseconds since 1970, by the digits: how these come to a float differs between versions of SQLite,
+and an index has to find what another version has put into it.
+"""
 NAME = f"cast({_said('name', repr(''))} as text)"
 STANDING = f"""case when not json_valid({_SUMMARY}) then 'running'
-    when json_extract({_SUMMARY}, '$.status') is not null
-        then cast(json_extract({_SUMMARY}, '$.status') as text)
+    when json_extract({_SUMMARY}, '$.status') in ('suspended', 'finished', 'failed', 'stopped')
+        then json_extract({_SUMMARY}, '$.status')
     when json_array_length({_SUMMARY}, '$.asking') > 0 then 'asking'
     when json_extract({_SUMMARY}, '$.awaits_input') then 'waiting' else 'running' end"""
 """As `Summary.standing` has it; what is damaged stands somewhere, too, and is listed."""

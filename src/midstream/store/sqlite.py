@@ -21,7 +21,7 @@ import apsw
 
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError, WorldTrouble
-from midstream.runtime.storage import MATCHES, NO_PAGES, PAGE, Claim, KeptRun, Mail, RunKind
+from midstream.runtime.storage import MATCHES, NO_PAGES, PAGE, Claim, KeptRun, Mail, Place, RunKind
 from midstream.store import facts as journal
 from midstream.store import rows, schema
 from midstream.store.blob_store import FileBlobStore
@@ -124,34 +124,23 @@ class SqliteStore:
     async def _read(self, run: str, after: int, upto: int | None) -> list[Envelope]:
         return await self._reader.submit(partial(journal.read, run=run, after=after, upto=upto))
 
-    async def runs(self) -> list[str]:
-        """Return the ids of all runs, the oldest first."""
-        return await self._reader.submit(lambda c: [head.id for head in journal.heads(c)])
-
     # --- the catalogue --------------------------------------------------------------------------
-
-    async def listing(
-        self, *, workspace: str | None = None, begins: str = "", since: float = 0.0
-    ) -> list[KeptRun]:
-        """Return the runs, the oldest first."""
-        listed = partial(rows.listed, workspace=workspace, begins=begins, since=since)
-        return await self._reader.submit(partial(listed, owners=self._owners))
 
     async def run(self, id: str) -> KeptRun | None:
         """Return a run, None where there is none of that id."""
         return await self._reader.submit(partial(rows.run, id=id, owners=self._owners))
 
-    async def page(
+    async def listing(
         self,
         *,
         workspace: str | None = None,
         kind: RunKind | None = None,
         status: Collection[Standing] | None = None,
-        after: KeptRun | None = None,
+        after: Place | None = None,
         limit: int = PAGE,
     ) -> list[KeptRun]:
         """Return some runs, the one that was written last first."""
-        wanted = partial(rows.page, workspace=workspace, kind=kind, status=status)
+        wanted = partial(rows.listing, workspace=workspace, kind=kind, status=status)
         read = partial(wanted, after=after, limit=limit, owners=self._owners)
         return await self._reader.submit(read)
 

@@ -68,13 +68,8 @@ class JournalContract:
     """The port `Journal`. Fixture `journal`: an empty one; it closes what it opens."""
 
     @soon
-    async def test_a_new_journal_knows_no_run(self, journal: Journal) -> None:
-        assert await journal.runs() == []
-
-    @soon
     async def test_an_unknown_run_has_no_facts(self, journal: Journal) -> None:
         assert await journal.read("nobody") == []
-        assert await journal.runs() == []
 
     @soon
     async def test_reading_gives_back_what_was_appended(self, journal: Journal) -> None:
@@ -127,7 +122,7 @@ class JournalContract:
     async def test_a_refused_first_append_makes_no_run(self, journal: Journal) -> None:
         assert await _is_refused(journal.append("r", 1, [fact("r", 2)]))
 
-        assert await journal.runs() == []
+        assert await journal.read("r") == []
 
     @soon
     async def test_after_a_refusal_the_right_position_is_taken(self, journal: Journal) -> None:
@@ -141,7 +136,7 @@ class JournalContract:
     async def test_an_append_of_nothing_changes_nothing(self, journal: Journal) -> None:
         await journal.append("r", 0, [])
 
-        assert await journal.runs() == []
+        assert await journal.read("r") == []
         await journal.append("r", 0, [fact("r", 1)])
         assert await journal.read("r") == [fact("r", 1)]
 
@@ -153,14 +148,6 @@ class JournalContract:
 
         assert await journal.read("a") == facts("a", 1, 3)
         assert await journal.read("b") == facts("b", 1, 1)
-
-    @soon
-    async def test_runs_are_listed_the_oldest_first(self, journal: Journal) -> None:
-        for run in ("b", "c", "a"):
-            await journal.append(run, 0, [fact(run, 1)])
-        await journal.append("c", 1, [fact("c", 2)])
-
-        assert await journal.runs() == ["b", "c", "a"]
 
     @soon
     async def test_of_many_writers_at_one_position_one_wins(self, journal: Journal) -> None:
@@ -181,7 +168,6 @@ class JournalContract:
         names = [f"run{n}" for n in range(20)]
         await asyncio.gather(*map(write, names))
 
-        assert sorted(await journal.runs()) == sorted(names)
         for name in names:
             assert await journal.read(name) == facts(name, 1, 5)
 

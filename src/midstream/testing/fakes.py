@@ -411,10 +411,6 @@ class FakeJournal:
         """Return the run's facts after position `after`, to `upto` or the last."""
         return self._runs.get(run, [])[after:upto]
 
-    async def runs(self) -> list[str]:
-        """Return the ids of all runs, the oldest first."""
-        return list(self._runs)
-
 
 class FakeBlobStore:
     """A blob store in memory. See the port `BlobStore`."""

@@ -17,7 +17,6 @@ from midstream.language.errors import JournalDamaged, UserMistake, nearest
 from midstream.runtime.storage import KeptRun, Snapshots, Store
 from midstream.system.offloop import in_thread
 from midstream.views.difference import Difference, first_difference
-from midstream.views.listing import named_like
 
 SNAPSHOT_EVERY = 1_000
 """Facts after which the folded run is kept anew, so that opening it never folds many more."""
@@ -69,19 +68,17 @@ async def found(store: Store, prefix: str) -> KeptRun:
     Raises:
         UserMistake: none does, or several do.
     """
-    if exactly := await store.lineage(prefix):
-        return exactly[0]
-    matching = listing = await store.listing(begins=prefix)
-    if not matching:
-        listing = await store.listing()
-        named = named_like(prefix, [(kept.id, kept.summary.name) for kept in listing])
-        matching = [kept for kept in listing if kept.id in named]
-    if len(matching) == 1:
-        return matching[0]
-    if matching and prefix:
-        ids = ", ".join(kept.id for kept in matching[:5])
+    if (exactly := await store.run(prefix)) is not None:
+        return exactly
+    matching = await store.matching(prefix)
+    # What begins so by its id is meant before what is called so.
+    meant = [kept for kept in matching if kept.id.startswith(prefix)] or matching
+    if len(meant) == 1:
+        return meant[0]
+    if meant and prefix:
+        ids = ", ".join(kept.id for kept in meant[:5])
         raise UserMistake(f"Several runs begin with {prefix}: {ids}.", hint="Type more of the id.")
-    best = nearest(prefix, [kept.id for kept in listing])
+    best = nearest(prefix, [kept.id for kept in await store.listing()])
     hint = "midstream runs --all lists them." if best is None else f"Did you mean {best!r}?"
     raise UserMistake(f"There is no run {prefix!r}.", hint=hint)
 

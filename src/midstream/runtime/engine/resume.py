@@ -7,9 +7,9 @@ is changed before that is clear.
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -32,9 +32,10 @@ from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.open_run import found, opened
 from midstream.runtime.ports import Clock, Handlers, Machine
 from midstream.runtime.state_machine import WorkflowStateMachine
-from midstream.runtime.storage import KeptRun, Mail, Store
+from midstream.runtime.storage import KeptRun, Mail, Store, walk
 from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.system.offloop import in_thread
+from midstream.views.listing import Standing
 
 Choice: TypeAlias = Literal["ask", "old", "new"]
 """What a run goes on with where its workflow has changed: ask, the pinned copy, or today's."""
@@ -121,24 +122,40 @@ async def take_up(
     return await engine.resume(id, handlers=now.handlers, definition=now.definition, known=run)
 
 
-async def cut_runs(store: Store, workspace: Path) -> list[KeptRun]:
-    """Return the runs of a workspace that wait for a process to go on with them, the oldest first.
+async def cut_runs(store: Store, workspace: Path, limit: int | None = None) -> list[KeptRun]:
+    """Return the runs of a workspace that wait for a process to go on with them, at most the newest.
 
     A chat counts only where something is owed: a turn was cut, a question is open, or words that were
-    sent to it were never heard. One that waits for its next line is simply over for now.
+    sent to it were never heard. One that waits for its next line is simply over for now. The run that
+    was written last comes last; of each of these groups there are no more than `limit`.
     """
-    written_to = {mail.run for mail in await store.mail()}
-    return [
-        kept
-        for kept in await store.listing(workspace=str(workspace))
-        if not (kept.owner or kept.is_foreign or kept.damaged or kept.summary.is_over)
-        and (kept.summary.kind == "workflow" or _is_owed(kept) or kept.id in written_to)
-    ]
+    here = str(workspace)
+    found = await _cut(walk(store, workspace=here, status=_OWED), limit)
+    found += await _cut(walk(store, workspace=here, kind="workflow", status=_WAITING), limit)
+    for id in {mail.run for mail in await store.mail()} - {kept.id for kept in found}:
+        kept = await store.run(id)
+        if kept is not None and kept.summary.workspace in (here, "") and _is_cut(kept):
+            found.append(kept)
+    newest = sorted(found, key=lambda kept: kept.place)
+    return newest if limit is None else newest[-limit:]
 
 
-def _is_owed(kept: KeptRun) -> bool:
-    summary = kept.summary
-    return bool(summary.asking) or not summary.awaits_input or summary.status == "suspended"
+_OWED: Final[tuple[Standing, ...]] = ("running", "asking", "suspended")
+_WAITING: Final[tuple[Standing, ...]] = ("waiting",)
+
+
+async def _cut(runs: AsyncIterator[KeptRun], limit: int | None) -> list[KeptRun]:
+    found: list[KeptRun] = []
+    async for kept in runs:
+        if _is_cut(kept):
+            found.append(kept)
+        if len(found) == limit:
+            break
+    return found
+
+
+def _is_cut(kept: KeptRun) -> bool:
+    return not (kept.owner or kept.is_foreign or kept.damaged or kept.summary.is_over)
 
 
 async def mail_taken(machine: Machine, store: Store) -> None:

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from midstream.language.errors import JournalDamaged
-from midstream.runtime.storage import KeptRun, Store
+from midstream.runtime.storage import KeptRun, Store, walk
 from midstream.system.offloop import in_thread
 from midstream.views.spending import Spent, spent_in
 
@@ -18,9 +18,13 @@ async def spent_here(
     Imported runs spent elsewhere. Of a damaged run counts what stands before the damage.
     """
     found: list[Spent] = []
-    here = await store.listing(workspace=str(workspace), since=since)
+    here: list[KeptRun] = []
+    async for kept in walk(store, workspace=str(workspace)):
+        if kept.summary.updated_at < since:
+            break  # and so are all that follow
+        here.append(kept)
     for id in set(whole) - {kept.id for kept in here}:
-        here += (await store.lineage(id))[:1]
+        here += filter(None, [await store.run(id)])
     for kept in here:
         if kept.is_foreign or kept.summary.workspace != str(workspace):
             continue

@@ -1,7 +1,7 @@
 """The runs of one workspace, as a console uses them: kept ones, and those of other processes."""
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from midstream.config.private_files import make_private
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.open_run import found
 from midstream.runtime.engine.redo import (
     REDONE,
     WayForward,
@@ -27,11 +28,12 @@ from midstream.runtime.engine.run_file import exported, write_new
 from midstream.runtime.engine.run_files import Returned, changed_files, put_back
 from midstream.runtime.engine.time_travel import UNDONE, Fork, before_last_turn, fork, whole_facts
 from midstream.runtime.ports import Machine
-from midstream.runtime.storage import Choice, KeptRun
+from midstream.runtime.storage import PAGE, Choice, KeptRun, RunKind, walk
 from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import own_redactor
 from midstream.views.cells import clipped, one_line
+from midstream.views.listing import Standing
 from midstream.views.side_effects import ChangedFile, in_words, short_path
 from midstream.views.spending import Spent
 from midstream.views.transcript import markdown_of
@@ -63,20 +65,51 @@ class WorkspaceRuns:
         """Return whether runs are kept beyond this process."""
         return self._engine.store.is_lasting
 
-    async def listing(self, *, begins: str = "") -> list[KeptRun]:
-        """Return the runs of the workspace whose id begins so, the oldest first.
+    async def listing(
+        self,
+        *,
+        kind: RunKind | None = None,
+        status: Collection[Standing] | None = None,
+        limit: int = PAGE,
+    ) -> list[KeptRun]:
+        """Return the runs of the workspace that were written last, the newest first.
 
         Owned ones are of other processes.
         """
-        here, me = str(self._engine.world.workspace), self._engine.store.me
-        return [
-            msgspec.structs.replace(kept, owner="") if kept.owner == me else kept
-            for kept in await self._engine.store.listing(workspace=here, begins=begins)
-        ]
+        listing = partial(self._engine.store.listing, workspace=self._here())
+        return [self._seen(kept) for kept in await listing(kind=kind, status=status, limit=limit)]
 
-    async def left(self) -> list[KeptRun]:
-        """Return the runs of the workspace that wait for a process to go on with them."""
-        return await cut_runs(self._engine.store, self._engine.world.workspace)
+    async def walk(
+        self, *, kind: RunKind | None = None, status: Collection[Standing] | None = None
+    ) -> AsyncIterator[KeptRun]:
+        """Yield the runs of the workspace, the one that was written last first."""
+        store = self._engine.store
+        async for kept in walk(store, workspace=self._here(), kind=kind, status=status):
+            yield self._seen(kept)
+
+    async def matching(self, text: str) -> list[KeptRun]:
+        """Return the runs of the workspace whose id begins so, and behind them those called so."""
+        matching = await self._engine.store.matching(text, workspace=self._here())
+        return [self._seen(kept) for kept in matching]
+
+    async def kept(self, id: str) -> KeptRun:
+        """Return a run as the store lists it.
+
+        Raises:
+            UserMistake: there is none of that id.
+        """
+        return self._seen(await found(self._engine.store, id))
+
+    def _here(self) -> str:
+        return str(self._engine.world.workspace)
+
+    def _seen(self, kept: KeptRun) -> KeptRun:
+        is_ours = kept.owner == self._engine.store.me
+        return msgspec.structs.replace(kept, owner="") if is_ours else kept
+
+    async def left(self, limit: int | None = None) -> list[KeptRun]:
+        """Return the runs of the workspace that wait for a process; see `cut_runs`."""
+        return await cut_runs(self._engine.store, self._engine.world.workspace, limit)
 
     async def resume(self, id: str, choice: Choice) -> Machine | None:
         """Return a kept run that goes on here, None for one that was stopped instead.
