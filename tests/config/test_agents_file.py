@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from midstream.config.agents_file import guidance_here
+from midstream.config.agents_file import guidance_here, memory_file, remember
+from midstream.config.environment import environment_here
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import UNREAD, open_settings, require_trust
 from midstream.config.trust import AGENTS, Change, TrustStore, granted
@@ -237,3 +238,83 @@ async def test_a_workflow_carries_it(workspace: Path) -> None:
     library = WorkflowLibrary(trusted(workspace), {})
     definition, _ = await library.load("coder_reviewer")
     assert [guidance.text for guidance in definition.guidance] == ["Use tabs."]
+
+
+# --- what was remembered --------------------------------------------------------------------------
+
+
+def test_what_was_remembered_is_told_in_that_folder_alone(workspace: Path, tmp_path: Path) -> None:
+    config = trusted(workspace)
+    assert remember(config, "tests run\nwith tox\x1b[2J") == memory_file(config)
+    remember(config, "ask before you push")
+
+    (source, text), agents = texts(config)
+    assert (source, agents[0]) == ("memory", "workspace")
+    assert text.splitlines()[2:] == ["- tests run with tox␛[2J", "- ask before you push"]
+    assert memory_file(config).stat().st_mode & 0o777 == 0o600
+
+    other = tmp_path / "elsewhere" / "repo"
+    other.mkdir(parents=True)
+    assert texts(trusted(other)) == []
+
+
+def test_what_was_remembered_stands_as_the_users_word(workspace: Path) -> None:
+    config = trusted(workspace)
+    remember(config, "use spaces")
+    definition = chat_definition("r", Role(agentsFile=True), {}, guidance_here(config))
+    said = system_message(definition, definition.roles["r"])
+    assert "memory, remembered for this folder at your user's word" in said
+    assert said.index("use spaces") < said.index("Use tabs.")
+
+
+# --- where it works -------------------------------------------------------------------------------
+
+
+def told(config: ConfigManager) -> list[str]:
+    return environment_here(config, "ask", "full").text.splitlines()[2:]
+
+
+def test_roles_are_told_where_they_work(workspace: Path) -> None:
+    (workspace / "Makefile").write_text("check:\n\ttrue\nall: check\n")
+    (workspace / "Cargo.toml").write_text("")
+    (workspace / ".git").mkdir()
+    (workspace / ".git" / "HEAD").write_text("ref: refs/heads/a\u202eb\n")
+
+    lines = told(trusted(workspace))
+    assert lines[0] == f"* Folder: {workspace}"
+    assert [line.partition(":")[0] for line in lines[1:3]] == ["* Date", "* System"]
+    assert lines[3].startswith("* Commands run in a sandbox")
+    assert lines[4].startswith("* Permission mode ask")
+    assert lines[5] == "* Git branch: a\\u202eb"
+    assert lines[6:] == [
+        "* Languages: Rust",
+        "* Commands of the project: `make check`, `make all`, `cargo test`",
+    ]
+
+
+def test_nothing_in_a_folder_that_is_not_trusted_is_told(workspace: Path) -> None:
+    (workspace / "Cargo.toml").write_text("")
+    config = trusted(workspace)
+    assert any(line.startswith("* Languages") for line in told(config))
+    config.is_untrusted = True
+    assert not any(line.startswith("* Languages") for line in told(config))
+
+
+def test_a_head_that_leads_elsewhere_is_not_read(workspace: Path, tmp_path: Path) -> None:
+    (workspace / ".git").mkdir()
+    (tmp_path / "secret").write_text("hunter2")
+    (workspace / ".git" / "HEAD").symlink_to(tmp_path / "secret")
+    assert not any("git" in line.lower() for line in told(trusted(workspace)))
+
+
+def test_where_it_works_goes_to_roles_that_ask_and_makes_no_chat_outdated() -> None:
+    then = Guidance(source="environment", text="Date: then")
+    words = Guidance(source="workspace", text="Use tabs.")
+    definition = chat_definition("r", Role(agentsFile=True), {}, (then, words))
+    said = system_message(definition, definition.roles["r"])
+    assert said.index("Date: then") < said.index("Use tabs.")
+
+    now = Guidance(source="environment", text="Date: now")
+    assert not is_outdated(definition, (now, words))
+    assert is_outdated(definition, (then,))
+    assert "Date" not in system_message(definition, Role(systemMessage="Hello."))

@@ -45,7 +45,7 @@ def test_a_workspace_without_active_files_asks_for_nothing(
 def test_a_new_workspace_is_untrusted_and_lists_its_files_with_sizes(
     workspace: Path, store: TrustStore
 ) -> None:
-    write(workspace, "roles/readme.md", "not active")
+    write(workspace, "roles/readme.txt", "not active")
     write(workspace, "tools/t.py", "")
     status = store.status(workspace)
 

@@ -115,3 +115,51 @@ def test_no_json_makes_it_raise(value: Any) -> None:
 @given(st.text())
 def test_no_text_makes_it_raise(text: str) -> None:
     lint_roles(text, file="r.json")
+
+
+# --- as Markdown ----------------------------------------------------------------------------------
+
+JUDGE = """---
+description: Judges: fairly
+level: smart
+includedTools: [read_files, "exact_search"]
+agentsFile: true
+---
+You judge.
+
+--- and "quote" \\ it.
+"""
+
+
+def test_a_role_may_be_markdown() -> None:
+    roles, problems = lint_roles(JUDGE, file="roles/judge.md")
+    assert problems == ()
+    assert roles == {
+        "judge": Role(
+            description="Judges: fairly",
+            level="smart",
+            includedTools=("read_files", "exact_search"),
+            agentsFile=True,
+            systemMessage='You judge.\n\n--- and "quote" \\ it.',
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    ("head", "where"),
+    [
+        ("levl: smart", "roles/judge.md:2:1"),
+        ("level: smart\nagentsFile: perhaps", "roles/judge.md:3:"),
+        ("level: smart\nno colon here", "roles/judge.md:3:"),
+        ("level: smart\nlevel: fast", "roles/judge.md:3:1"),
+    ],
+)
+def test_what_is_wrong_with_its_head_is_said_where_it_stands(head: str, where: str) -> None:
+    roles, problems = lint_roles(f"---\n{head}\n---\nYou judge.\n", file="roles/judge.md")
+    assert roles == {}
+    assert str(problems[0]).startswith(where)
+
+
+def test_a_head_without_an_end_is_wrong_and_a_page_without_a_head_is_no_role() -> None:
+    assert lint_roles("---\nlevel: smart\nYou judge.\n", file="roles/judge.md")[1]
+    assert lint_roles("# Our roles\n", file="roles/README.md") == ({}, ())

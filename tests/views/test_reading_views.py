@@ -394,7 +394,13 @@ def test_what_fills_the_window_is_told_by_kind() -> None:
 def test_the_words_of_agents_md_are_counted_apart_and_once() -> None:
     role = spec.Role(systemMessage="Be kind.", agentsFile=True)
     definition = plan.chat_definition(
-        "dude", role, {}, (spec.Guidance(source="workspace", text="x" * 4000),)
+        "dude",
+        role,
+        {},
+        (
+            spec.Guidance(source="environment", text="y" * 400),
+            spec.Guidance(source="workspace", text="x" * 4000),
+        ),
     )
     run, _ = tell(definition, says("hi"))
 
@@ -402,7 +408,8 @@ def test_the_words_of_agents_md_are_counted_apart_and_once() -> None:
     parts = {part.name: part.tokens for part in filling.parts}
     assert sum(parts.values()) == sum(part.tokens for part in filling.parts)
     assert parts["system message"] == 2
-    assert 1000 < parts["AGENTS.md"] < 1200
+    assert parts["environment"] == 100
+    assert 1000 < parts["AGENTS.md, memory"] < 1200
 
 
 def test_how_much_is_left_is_told_at_any_width() -> None:

@@ -7,12 +7,11 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import msgspec
-
 import midstream.config
 from midstream.core.events import StateTransition
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
+from midstream.language.lint_roles import lint_roles
 from midstream.language.names import Json
 from midstream.language.spec import Definition, Role
 from midstream.models.offline import OfflineModel
@@ -35,8 +34,8 @@ Sleep = Callable[[float], Awaitable[None]]
 def builtin_roles() -> dict[str, Role]:
     return {
         name: role
-        for path in sorted((DEFAULTS / "roles").glob("*.json"))
-        for name, role in msgspec.json.decode(path.read_bytes(), type=dict[str, Role]).items()
+        for path in sorted((DEFAULTS / "roles").iterdir())
+        for name, role in lint_roles(path.read_text(), file=path.name)[0].items()
     }
 
 

@@ -45,7 +45,7 @@ def test_every_block_of_the_pages_is_an_example_with_a_path() -> None:
         (DOCS / page).read_text().count("\n```") for page in ("workflows.md", "offline.md")
     )
 
-    assert len(examples()) == blocks // 2 == 7
+    assert len(examples()) == blocks // 2 == 8
     assert len(examples()[".midstream/workflows/haiku.json"].splitlines()) <= 20
 
 

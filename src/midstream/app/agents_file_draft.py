@@ -1,21 +1,19 @@
 """`/init`: an AGENTS.md for this folder, by a role that reads the code, or a plain one without a model."""
 
-import json
 import os
-import re
-import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from midstream.app.session import Session
 from midstream.config.private_files import way_out
+from midstream.config.project_files import about, commands_of
 from midstream.core.costs import counted
 from midstream.core.guidance import AGENTS_FILE
 from midstream.language.errors import UserMistake, WorldTrouble
-from midstream.language.names import Json, Mode
+from midstream.language.names import Mode
 from midstream.language.spec import Role
 from midstream.models.endpoints import is_offline
 from midstream.system.offloop import in_thread
@@ -25,7 +23,6 @@ CODER: Final = "coder"
 WRITES: Final = ("write_file", "edit_file")
 
 MAX_ENTRIES: Final = 20_000
-MAX_FILE: Final = 200_000
 _SHOWN: Final = 12
 _SKIPPED: Final = frozenset(
     {"node_modules", "target", "dist", "build", "__pycache__", "venv", "vendor", "site-packages"}
@@ -56,7 +53,6 @@ _LANGUAGES: Final = {
     ".ex": "Elixir",
     ".hs": "Haskell",
 }
-_TARGET: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9_.-]*)\s*:(?![:=])", re.MULTILINE)
 
 TRUST_IT: Final = (
     f"New chats follow {AGENTS_FILE} once you have trusted it: midstream asks at its next start, and "
@@ -149,8 +145,8 @@ def template_for(folder: Path) -> str:
     )
     top = Counter(name.partition("/")[0] for name in names if "/" in name)
     parts = [f"# {one_line(folder.resolve().name) or 'This repository'}"]
-    if about := _about(folder):
-        parts.append(about)
+    if said := about(folder):
+        parts.append(said)
     if languages:
         listed = ", ".join(f"{language} ({count})" for language, count in languages.most_common(5))
         parts.append(f"Languages, by files: {listed}.")
@@ -160,7 +156,7 @@ def template_for(folder: Path) -> str:
             for name, count in top.most_common(_SHOWN)
         ]
         parts.append("## Layout\n\n" + "\n".join(rows))
-    commands = list(_commands(folder))
+    commands = list(commands_of(folder))
     rows = [f"- `{clipped(one_line(command), 100)}`" for command in commands[:_SHOWN]]
     found = "\n".join(rows) or "None were found: say here how it is built, checked and tested."
     parts.append(f"## Commands\n\n{found}")
@@ -181,55 +177,3 @@ def _files(folder: Path) -> Iterator[str]:
                 return
             if not name.startswith("."):
                 yield Path(place, name).relative_to(folder).as_posix()
-
-
-def _about(folder: Path) -> str:
-    project = _table(_toml(folder / "pyproject.toml"), "project")
-    for source in (project, _json(folder / "package.json")):
-        if isinstance(words := source.get("description"), str) and words.strip():
-            return clipped(one_line(words), 300)
-    return ""
-
-
-def _commands(folder: Path) -> Iterator[str]:
-    targets = _TARGET.findall(_text(folder / "Makefile"))
-    yield from (f"make {target}" for target in dict.fromkeys(targets))
-    scripts = _table(_json(folder / "package.json"), "scripts")
-    runner = "pnpm" if (folder / "pnpm-lock.yaml").exists() else "npm"
-    yield from (f"{runner} run {name}" for name in scripts)
-    tools = _table(_toml(folder / "pyproject.toml"), "tool")
-    known = {"pytest": "pytest", "ruff": "ruff check", "mypy": "mypy", "tox": "tox"}
-    yield from (command for tool, command in known.items() if tool in tools)
-    for name, commands in (("Cargo.toml", "cargo test"), ("go.mod", "go test ./...")):
-        if (folder / name).is_file():
-            yield commands
-
-
-def _text(path: Path) -> str:
-    try:
-        if path.is_symlink() or not path.is_file():
-            return ""
-        with path.open("rb") as file:
-            return file.read(MAX_FILE).decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def _json(path: Path) -> Mapping[str, Json]:
-    try:
-        found: Json = json.loads(_text(path) or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _toml(path: Path) -> Mapping[str, Json]:
-    try:
-        return tomllib.loads(_text(path))
-    except (ValueError, RecursionError):
-        return {}
-
-
-def _table(source: Mapping[str, Json], key: str) -> Mapping[str, Json]:
-    found = source.get(key)
-    return found if isinstance(found, dict) else {}

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from midstream.config.directories import JOURNAL_VARIABLE
+from midstream.config.environment import environment_here
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings
 from midstream.config.private_files import require_private
 from midstream.config.trust import TrustStatus, TrustStore
 from midstream.language.errors import UserMistake, WorldTrouble, did_you_mean
-from midstream.language.spec import ToolSpec
+from midstream.language.spec import Guidance, ToolSpec
 from midstream.safety.capability import PermissionMode
 from midstream.system.own_process import own_redactor
 from midstream.system.workspace_paths import keep_from_tools
@@ -147,7 +148,12 @@ def parts(
     specs = manager.specs()
     if mcp is not None:
         mcp.on_tools = lambda name, found: _offer(manager, specs, name, found)
-    library = WorkflowLibrary(config, specs, WorkflowTools(manager, specs).take_in)
+
+    def environment() -> Guidance:
+        level = sandbox.level_in(options.workspace)
+        return environment_here(config, permissions.mode, level)
+
+    library = WorkflowLibrary(config, specs, WorkflowTools(manager, specs).take_in, environment)
     clock = clock or SystemClock()
     offline = OfflineModel(library.offline_part, pieces_per_s=PIECES_PER_S if is_paced else None)
     patience = config.patience

@@ -1,13 +1,22 @@
-"""The AGENTS.md files that count here: the user's own, and that of a trusted workspace."""
+"""The words of people that count here: the user's own AGENTS.md, what they had remembered for the folder,
+and the AGENTS.md of a trusted workspace."""
 
+import hashlib
+import re
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from typing import Final
 
 from midstream.config.manager import ConfigManager
-from midstream.config.private_files import FileMissing, read_capped, shown_path
+from midstream.config.private_files import FileMissing, read_capped, shown_path, write_whole
 from midstream.config.trust import AGENTS
-from midstream.core.guidance import AGENTS_FILE, MAX_GUIDANCE, guidance_from
+from midstream.core.guidance import AGENTS_FILE, MAX_GUIDANCE, Source, guidance_from
 from midstream.language.errors import MidstreamError
 from midstream.language.spec import Guidance
+from midstream.safety.sanitize import sanitized
+
+_UNPLAIN: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def guidance_here(config: ConfigManager) -> tuple[Guidance, ...]:
@@ -18,7 +27,11 @@ def guidance_here(config: ConfigManager) -> tuple[Guidance, ...]:
     found: list[Guidance] = []
     grant = config.grant
     own = config.user_dir / AGENTS_FILE
-    places = [("user", own, partial(read_capped, own))]
+    remembered = memory_file(config)
+    places: list[tuple[Source, Path, Callable[[], bytes]]] = [
+        ("user", own, partial(read_capped, own)),
+        ("memory", remembered, partial(read_capped, remembered)),
+    ]
     if grant is not None and AGENTS in grant.files:
         places.append(("workspace", config.workspace / AGENTS_FILE, partial(grant.read, AGENTS)))
     for source, path, read in places:
@@ -36,3 +49,30 @@ def guidance_here(config: ConfigManager) -> tuple[Guidance, ...]:
         if guidance is not None:
             found.append(guidance)
     return tuple(found)
+
+
+def memory_file(config: ConfigManager) -> Path:
+    """Return the file of what a person had remembered for this folder. It may not exist.
+
+    It lies with their settings, not in the folder: nobody else's clone can bring one along.
+    """
+    folder = str(config.workspace.resolve())
+    plain = _UNPLAIN.sub("-", config.workspace.resolve().name)[:40] or "root"
+    digest = hashlib.sha256(folder.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    return config.user_dir / "memory" / f"{plain}-{digest}.md"
+
+
+def remember(config: ConfigManager, words: str) -> Path:
+    """Add words to what is remembered for this folder, and return the file. Waits for the disk.
+
+    Raises:
+        MidstreamError: the file cannot be read or written; nothing changed.
+    """
+    path = memory_file(config)
+    try:
+        before = read_capped(path).decode("utf-8-sig", "replace")
+    except FileMissing:
+        before = f"# Remembered for {config.workspace}\n\n"
+    before += "" if before.endswith("\n") else "\n"
+    write_whole(path, f"{before}- {' '.join(sanitized(words).split())}\n".encode())
+    return path

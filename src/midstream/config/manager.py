@@ -69,6 +69,7 @@ from midstream.language.errors import (
 from midstream.language.json_text import parse
 from midstream.language.names import Json, Mode, python_file
 from midstream.language.problem import Problem
+from midstream.language.role_text import SUFFIXES
 from midstream.language.spec import Budget, Role
 from midstream.safety.capability import PermissionMode
 
@@ -489,7 +490,7 @@ class ConfigManager:
     def role_files(self) -> dict[str, RoleFile]:
         """Return every role by name with where it comes from."""
         found: dict[str, RoleFile] = {}
-        for layer, path in self._files("roles", ".json"):
+        for layer, path in self._files("roles", *SUFFIXES):
             parsed = self._parsed(path, _roles_in)
             if parsed is None:
                 continue

@@ -38,6 +38,7 @@ from midstream.config.private_files import (
 )
 from midstream.core.guidance import AGENTS_FILE
 from midstream.language.errors import MidstreamError, NotTrusted, UserMistake, WorldTrouble
+from midstream.language.role_text import SUFFIXES
 
 MAX_FILES = 2000
 """Active files a workspace may have. Hashing more would let a repository hold up the start."""
@@ -359,7 +360,7 @@ def _below(folder: Path, prefix: str) -> Iterator[tuple[str, str | None]]:
         for entry in _scan(folder):
             name = f"{prefix}/{entry.name}"
             if not entry.is_dir(follow_symlinks=False):
-                is_active = prefix != "roles" or name.endswith(".json")
+                is_active = prefix != "roles" or name.endswith(SUFFIXES)
                 yield name, _unfit(entry, name) if is_active else None
             elif not name.isprintable():
                 yield name, _UNSHOWN

@@ -16,6 +16,7 @@ from midstream.core.guidance import AGENTS_FILE
 from midstream.language.errors import MidstreamError
 from midstream.language.json_text import Node, parse
 from midstream.language.names import REQUEST_USERS_INPUT
+from midstream.language.role_text import as_json, is_role
 
 MAX_LINES: Final = 400
 """Lines of one difference that are shown; the rest is counted."""
@@ -60,6 +61,11 @@ def enables(name: str, data: bytes) -> tuple[str, ...]:
 
 
 def _of_json(name: str, folder: str, text: str) -> Iterator[str]:
+    if folder == "roles":
+        if not is_role(name, text):
+            yield "a page for people"
+            return
+        text = as_json(name, text)
     root = parse(text).root
     if root is None or root.kind != "object":
         yield "no readable JSON"

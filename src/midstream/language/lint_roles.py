@@ -10,6 +10,7 @@ from midstream.language.json_text import Member, Node
 from midstream.language.lint_schema import check_schema
 from midstream.language.names import TOOL_NAME, TOOL_NAME_RULE, UNTYPABLE, Json
 from midstream.language.problem import Problem, Report
+from midstream.language.role_text import as_json, is_role
 from midstream.language.shape import fit, read_file
 from midstream.language.spec import Role
 
@@ -22,10 +23,13 @@ def lint_roles(
 ) -> tuple[dict[str, Role], tuple[Problem, ...]]:
     """Return the right roles of a role file by name, and every problem of the file in order.
 
-    A role with an error is left out, the others stay; a file that is not JSON has none. `tools` are
+    A role with an error is left out, the others stay; a file that is not JSON, or by its
+    name Markdown with a head, has none. `tools` are
     the names of all tools; None leaves the tool lists unchecked.
     """
-    root, report = read_file(text, file)
+    if not is_role(file, text):
+        return {}, ()
+    root, report = read_file(as_json(file, text), file)
     roles: dict[str, Role] = {}
     if root is None or report.problems:
         return roles, report.problems

@@ -259,9 +259,13 @@ class ParsingTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Guidance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The words of an AGENTS.md: the user's own, or those of the people who keep the workspace."""
+    """What joins the system messages of roles that work in a folder.
 
-    source: Literal["user", "workspace"]
+    The words of an AGENTS.md (`user`: the user's own; `workspace`: of the people who keep it), what the
+    user had remembered for the folder (`memory`), and where the work goes on (`environment`).
+    """
+
+    source: Literal["user", "workspace", "memory", "environment"]
     text: str
 
 

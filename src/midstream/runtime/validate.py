@@ -19,6 +19,7 @@ from midstream.language.lint_roles import lint_roles
 from midstream.language.lint_scopes import Runs, workflows_run
 from midstream.language.offline_replies import lint_offline_part
 from midstream.language.problem import Problem
+from midstream.language.role_text import SUFFIXES
 from midstream.language.shape import read_file
 from midstream.language.spec import Role, ToolSpec
 from midstream.runtime.loader import (
@@ -111,7 +112,7 @@ def _listed(folder: Path) -> list[Path]:
     """Return the files of a folder laid out like `.midstream`."""
     named = (
         folder / SETTINGS,
-        *sorted(folder.glob("roles/*.json")),
+        *_role_files(folder),
         *sorted(folder.glob("workflows/*.json")),
         *sorted(folder.glob(f"workflows/*/{OFFLINE_NAME}")),
     )
@@ -122,7 +123,11 @@ def _roles_beside(files: Iterable[Path]) -> list[Path]:
     """Return the role files that lie where the roles of these workflows are looked for."""
     folders = {folder for file in files for folder in file.absolute().parents[:2]}
     homes = sorted(folder.parent for folder in folders if folder.name == "workflows")
-    return [file for home in homes for file in sorted(home.glob("roles/*.json"))]
+    return [file for home in homes for file in _role_files(home)]
+
+
+def _role_files(home: Path) -> list[Path]:
+    return sorted(file for suffix in SUFFIXES for file in home.glob(f"roles/*{suffix}"))
 
 
 def _workflows_beside(files: Iterable[Path], kinds: Mapping[Path, Kind]) -> dict[str, Path]:

@@ -84,6 +84,7 @@ class WorkflowLibrary:
         config: where the files are; what is not trusted is not read.
         tools: the tools agents may use, by name.
         take_in: puts the tools that a workflow in Python brings among them.
+        environment: returns where roles work; None tells them nothing of it.
     """
 
     def __init__(
@@ -91,8 +92,10 @@ class WorkflowLibrary:
         config: ConfigManager,
         tools: Mapping[str, ToolSpec],
         take_in: TakeIn = lambda functions, file: None,
+        environment: Callable[[], Guidance] | None = None,
     ) -> None:
         self._config = config
+        self._environment = environment
         self._tools = tools
         self._take_in = take_in
         self._offline_parts: dict[str, Json | AuthorMistake] = {}
@@ -102,8 +105,9 @@ class WorkflowLibrary:
         return self._config.roles()
 
     def guidance(self) -> tuple[Guidance, ...]:
-        """Return the words of the AGENTS.md files that count here."""
-        return guidance_here(self._config)
+        """Return what roles that work in the folder are told of it: where it is, and people's words."""
+        words = guidance_here(self._config)
+        return words if self._environment is None else (self._environment(), *words)
 
     def workflows(self) -> dict[str, str]:
         """Return every workflow's description by name."""

@@ -7,7 +7,7 @@ import msgspec
 
 from midstream.core.conversation import SUMMARY, USER, Message, seen_by, tokens_in
 from midstream.core.costs import costs, counted
-from midstream.core.guidance import AGENTS_FILE, system_message
+from midstream.core.guidance import AGENTS_FILE, environment_in, system_message
 from midstream.core.run import Run, definition_of
 from midstream.language.plan import tools_for
 from midstream.views.amounts import in_short, token_words
@@ -66,13 +66,13 @@ def filling_of(run: Run, agent: str) -> Filling:
         len(tool.name) + len(tool.description) + len(msgspec.json.encode(tool.parameters))
         for tool in tools
     )
+    guidance = len(system_message(definition, role)) - len(role.systemMessage)
+    environment = len(environment_in(definition)) if role.agentsFile else 0
     system = [message.text for message in messages if message.role == "system"]
     parts = [
         Part(name="system message", tokens=tokens_in(len(role.systemMessage))),
-        Part(
-            name=AGENTS_FILE,
-            tokens=tokens_in(len(system_message(definition, role)) - len(role.systemMessage)),
-        ),
+        Part(name="environment", tokens=tokens_in(environment)),
+        Part(name=f"{AGENTS_FILE}, memory", tokens=tokens_in(guidance - environment)),
         Part(name="tools", tokens=tokens_in(described), things=counted(len(tools), "definition")),
         _words("other system messages", system),
         *_spoken(messages, agent),

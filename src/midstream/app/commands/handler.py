@@ -27,7 +27,7 @@ _ELSEWHERE: Final = {
     **dict.fromkeys(
         ("agents", "agent", "chat"), "/roles lists the roles, /role NAME chats with one."
     ),
-    "memory": "/init writes an AGENTS.md, which agents follow.",
+    "memory": "/remember WORDS keeps something for this folder; /init writes an AGENTS.md.",
     **dict.fromkeys(("tokens", "usage"), "/cost says what was used."),
 }
 """What other programs call what is here by another name, and where it is."""

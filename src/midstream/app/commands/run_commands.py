@@ -1,5 +1,6 @@
 """Commands about runs and chats: words with a policy, the list of them, going on with one, their names."""
 
+from functools import partial
 from typing import cast
 
 from midstream.app.agents_file_draft import write_agents_file
@@ -7,9 +8,12 @@ from midstream.app.commands.command import Command
 from midstream.app.commands.cost_command import COST_COMMAND
 from midstream.app.commands.look_commands import GRAPH_COMMAND
 from midstream.app.session import Session
+from midstream.config.agents_file import guidance_here, memory_file, remember
+from midstream.config.private_files import shown_path
 from midstream.language.errors import UserMistake, did_you_mean
 from midstream.language.names import Policy
 from midstream.runtime.storage import Choice
+from midstream.system.offloop import in_thread
 from midstream.views.run_status import is_at_work
 
 
@@ -185,6 +189,20 @@ async def _init(session: Session, argument: str) -> None:
     await write_agents_file(session, argument)
 
 
+async def _remember(session: Session, argument: str) -> None:
+    config = session.config
+    if not argument:
+        path = memory_file(config)
+        known = await in_thread(partial(guidance_here, config))
+        words = next((each.text for each in known if each.source == "memory"), "")
+        session.ui.say(f"{words or 'Nothing is remembered for this folder.'}\n\n{shown_path(path)}")
+        return
+    path = await in_thread(partial(remember, config, argument))
+    session.ui.say(
+        f"Remembered for this folder: new chats are told. Change it in {shown_path(path)}"
+    )
+
+
 def _chat_names(session: Session) -> list[tuple[str, str]]:
     return session.chats.names()
 
@@ -214,5 +232,11 @@ CHAT_COMMANDS = (
         arguments="[WHAT MATTERS]",
         summary="have an AGENTS.md written for this folder",
         action=_init,
+    ),
+    Command(
+        name="remember",
+        arguments="[WORDS]",
+        summary="have new chats in this folder told something; alone: show what is remembered",
+        action=_remember,
     ),
 )

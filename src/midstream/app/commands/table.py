@@ -36,6 +36,16 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Steering": ("stop", "queue", "steer", "interrupt"),
     "Looking": ("last", "verbose", "state", "graph", "history", "context", "copy", "export"),
     "Going back": ("redo", "back", "fork", "putback", "compact"),
-    "Setting up": ("tools", "mcp", "init", "config", "doctor", "trust", "welcome", "exit"),
+    "Setting up": (
+        "tools",
+        "mcp",
+        "init",
+        "remember",
+        "config",
+        "doctor",
+        "trust",
+        "welcome",
+        "exit",
+    ),
 }
 """The other commands, by what they are for. Every command stands here or in `FIRST`, once."""

@@ -57,6 +57,7 @@ class LocalEngine:
         self._doors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._chores: set[asyncio.Task[None]] = set()
         self._taking_up: set[str] = set()
+        self._keeping = asyncio.Lock()
         self._is_closing = False
 
     async def start(
@@ -250,7 +251,7 @@ class LocalEngine:
         """
         with contextlib.suppress(MidstreamError):
             if run.seq == self._told.get(run.id) != self._snapped.get(run.id):
-                await keep(self.store, run)
+                await self._keep(run)
                 self._snapped[run.id] = run.seq
         with contextlib.suppress(MidstreamError):
             await self.store.release(run.id)
@@ -284,7 +285,12 @@ class LocalEngine:
                 self._do(self._let_go(run))
         elif seq - self._snapped.get(id, 0) >= max(SNAPSHOT_EVERY, seq // SNAPSHOT_SHARE):
             self._snapped[id] = seq
-            self._do(keep(self.store, run))
+            self._do(self._keep(run))
+
+    async def _keep(self, run: Run) -> None:
+        """Keep how a run stands, one after the other: pages go with the snapshot that was kept last."""
+        async with self._keeping:
+            await keep(self.store, run)
 
     def _do(self, chore: "asyncio._CoroutineLike[None]") -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(chore)

@@ -1,0 +1,65 @@
+"""A role as Markdown: what it may do between two lines of `---`, below them its system message. Pure.
+
+    ---
+    description: Reads, never writes.
+    level: smart
+    includedTools: [read_files, exact_search]
+    ---
+    You look for what is wrong ...
+
+The name of the file is the role's. A value is JSON, or words as they stand; a list needs no quotes.
+"""
+
+import json
+import re
+from typing import Final
+
+SUFFIXES: Final = (".json", ".md")
+"""How the name of a role file ends."""
+_EDGE: Final = "---"
+_LINE: Final = re.compile(r"\s*([A-Za-z]\w*)\s*:\s*(.*?)\s*")
+
+
+def is_role(name: str, text: str) -> bool:
+    """Return whether a file of a folder of roles is one: Markdown without a head is a page for people."""
+    return not name.endswith(".md") or text.split("\n", 1)[0].strip() == _EDGE
+
+
+def as_json(name: str, text: str) -> str:
+    """Return a role file as JSON text, every value on the line where it stood.
+
+    What is no line of a head stays as it is, so that the reader of JSON says what is wrong, and where.
+    """
+    if not name.endswith(".md"):
+        return text
+    lines = text.replace("\r\n", "\n").split("\n")
+    role = json.dumps(name.rpartition("/")[2].removesuffix(".md"), ensure_ascii=False)
+    made, end = [f"{{{role}: {{"], len(lines)
+    for at, line in enumerate(lines[1:], 1):
+        if line.strip() == _EDGE:
+            end = at
+            break
+        made.append(_member(line))
+    message = "\n".join(lines[end + 1 :]).strip()
+    made.append(f'"systemMessage": {json.dumps(message, ensure_ascii=False)}}}}}')
+    return "\n".join(made)
+
+
+def _member(line: str) -> str:
+    found = _LINE.fullmatch(line)
+    if found is None:
+        # A remark or an empty line is nothing; anything else is for the reader of JSON to refuse.
+        return "" if not line.strip() or line.lstrip().startswith("#") else line
+    key, value = found.groups()
+    return f'"{key}": {_value(value)},'
+
+
+def _value(text: str) -> str:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        if text.startswith("[") and text.endswith("]"):
+            words = [word.strip().strip("'\"") for word in text[1:-1].split(",")]
+            return json.dumps([word for word in words if word], ensure_ascii=False)
+        return json.dumps(text, ensure_ascii=False)
+    return text
