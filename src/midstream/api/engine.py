@@ -10,7 +10,6 @@ them: those that had not ended go on where another engine, or a console, resumes
 """
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -34,6 +33,7 @@ from midstream.runtime.engine.remote import RemoteMachine
 from midstream.runtime.engine.resume import Choice, mail_taken, take_up
 from midstream.runtime.engine.time_travel import fork
 from midstream.runtime.handlers import Handler, ScriptHandlers
+from midstream.runtime.json_values import json_text
 from midstream.runtime.ports import Clock, Model
 from midstream.runtime.python_workflow import Workflow
 from midstream.runtime.storage import KeptRun, Place, walk
@@ -394,6 +394,7 @@ class Engine:
     ) -> RunHandle:
         definition, found = await self._definition(workflow, handlers)
         is_chat = definition.kind == "chat"
+        line = input if isinstance(input, str) or not is_chat else json_text("The input", input)
         machine = await self.local.start(
             definition,
             handlers=found,
@@ -408,7 +409,7 @@ class Engine:
         run = RunHandle(machine, self.local, self.fork)
         if is_chat and input is not None:
             await machine.settled()
-            await run.say(input if isinstance(input, str) else json.dumps(input))
+            await run.say(line)
         return run
 
     async def _definition(
@@ -421,8 +422,9 @@ class Engine:
             return workflow, _script(handlers or {})
         if isinstance(workflow, Mapping):
             path = Path(f"{workflow.get('workflow_name') or 'workflow'}.json")
+            source = json_text("The workflow", dict(workflow)).encode("utf-8", "backslashreplace")
             return await library.load_file(
-                path, read=partial(_given, path, json.dumps(workflow).encode()), functions=handlers
+                path, read=partial(_given, path, source), functions=handlers
             )
         if python_file(str(workflow)) is not None:
             return await library.load(str(workflow))

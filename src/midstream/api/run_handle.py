@@ -4,7 +4,6 @@ The handle adds no behaviour of its own to a run. It gives the machine's methods
 that machine is the loop in this process or follows the run of another one through the journal.
 """
 
-import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Final, Literal, TypeAlias
@@ -24,6 +23,7 @@ from midstream.language.errors import (
 from midstream.language.names import Json, Policy
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.remote import RemoteMachine
+from midstream.runtime.json_values import json_text, kept_object
 from midstream.runtime.ports import Receipt
 from midstream.runtime.state_machine import WorkflowStateMachine
 
@@ -141,9 +141,15 @@ class RunHandle:
             id: makes the call repeatable: the same id again changes nothing and gives the same receipt.
 
         Raises:
+            AuthorMistake: the words are no text. Nothing was said.
             UserMistake: several questions are open: use `answer`. Nothing was said.
             WorldTrouble: there is no room to keep the words. Nothing was said.
         """
+        if not isinstance(text, str):
+            raise AuthorMistake(
+                f"What is said is no text, but of the type {type(text).__name__}.",
+                hint="A value that answers a question is given with answer(question, value).",
+            )
         receipt = await self._machine.say(text, policy=policy, id=id, source=PROGRAM)
         return self._as_it_ended(receipt)
 
@@ -157,8 +163,11 @@ class RunHandle:
                 where it is closed or the answer does not fit; then the question stays as it is.
             answer: text, or a JSON value for a question with a schema.
             id: as of `say`.
+
+        Raises:
+            AuthorMistake: it is no JSON. Nothing was answered.
         """
-        text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+        text = answer if isinstance(answer, str) else json_text("The answer", answer)
         receipt = await self._machine.say(text, question=_id_of(question), id=id, source=PROGRAM)
         return self._as_it_ended(receipt)
 
@@ -179,8 +188,12 @@ class RunHandle:
             for_run: with a yes, what was asked for needs no further approval in this run.
             note: with a no, words for the model.
             arguments: with a yes, arguments in place of the call's own; those left out stay.
+
+        Raises:
+            AuthorMistake: they are no JSON. Nothing was decided.
         """
-        decision = Decision(granted=granted, for_run=for_run, note=note, edited=arguments)
+        edited = None if arguments is None else kept_object(arguments)
+        decision = Decision(granted=granted, for_run=for_run, note=note, edited=edited)
         await self._machine.approve(_id_of(question), decision)
 
     async def withdraw(self, input_id: str) -> None:
@@ -232,7 +245,11 @@ class RunHandle:
         if answers is None:
             run = await self._machine.wait()
         else:
-            run = await go_on(self._machine, Given(answers=tuple(answers)), Asking(self._local))
+            given = tuple(
+                each if isinstance(each, str) else json_text(f"answers[{number}]", each)
+                for number, each in enumerate(answers)
+            )
+            run = await go_on(self._machine, Given(answers=given), Asking(self._local))
         if run.status == "finished":
             return run.output
         raise await self._failure(run, is_alone=answers is not None)

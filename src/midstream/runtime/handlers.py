@@ -114,7 +114,8 @@ class ScriptHandlers:
             except BaseException as error:
                 raise _raised(name, error, self._where) from error
             is_waiting = inspect.isawaitable(chosen)
-            return view, chosen, None if is_waiting else view.result(chosen)
+            result = None if is_waiting else _result(name, view, chosen, self._where)
+            return view, chosen, result
 
         view, chosen, result = await in_thread(work, name=f"handler {name}")
         if result is None:
@@ -135,11 +136,24 @@ class ScriptHandlers:
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             # An exit is the script's own doing here: let through, it would end the whole process.
             raise _raised(name, error, self._where) from error
-        return view.result(chosen)
+        return _result(name, view, chosen, self._where)
 
 
 def _itself(waiting: Awaitable[Json], _view: HandlerRun) -> Awaitable[Json]:
     return waiting
+
+
+def _result(name: str, view: HandlerRun, chosen: Json, where: str) -> HandlerResult:
+    """Return what a handler has changed.
+
+    Raises:
+        AuthorMistake: it left what cannot be kept.
+    """
+    try:
+        return view.result(chosen)
+    except AuthorMistake as error:
+        what = f"What the handler {name} left ({where}) cannot be kept: {error.what}"
+        raise AuthorMistake(what, hint=error.hint) from error
 
 
 def _raised(name: str, error: BaseException, where: str) -> MidstreamError:

@@ -1,7 +1,9 @@
 """JSON values in a handler's hands: copied out, compared and checked on the way back."""
 
+import json
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -117,6 +119,19 @@ def plain(name: str, value: Json, *, first: int = 0) -> Json:
     return msgspec.json.decode(text)
 
 
+def json_text(name: str, value: Json) -> str:
+    """Return a value as JSON text, a tuple as a list.
+
+    Raises:
+        AuthorMistake: it is no JSON.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        plain(name, value)  # says what in it is none
+        raise AuthorMistake(f"{name} is no JSON: {error}.", hint=PLAIN_DATA) from error
+
+
 def kept_call(call: RequestedCall) -> RequestedCall:
     """Return a model's call as a journal can keep it; what it cannot becomes a problem of the call."""
     name = readable(call.name[:MAX_NAME])
@@ -156,10 +171,13 @@ def kept_choice(chosen: Json) -> Json:
     """Return what a transition handler returned, if it can be the name of a state or be shown."""
     if isinstance(chosen, str):
         return readable(chosen[:MAX_NAME])
-    if chosen is None or isinstance(chosen, int | float):
+    is_long = isinstance(chosen, int) and chosen.bit_length() > MAX_BITS
+    if chosen is None or (isinstance(chosen, int | float) and not is_long):
         return chosen
-    return [readable(reprlib.repr(chosen))]
+    return [readable(_represented(chosen))]
 
+
+PLAIN_DATA: Final = "Keep text, numbers, true/false, None, lists and dicts in it."
 
 _JSON_TYPES = (str, int, float, bool, type(None))
 _NEVER_CHANGED = frozenset(_JSON_TYPES)
@@ -191,7 +209,7 @@ def _require_json(path: str, value: Json, depth: int = 0, *, first: int = 0) -> 
         for key, item in value.items():
             if not isinstance(key, str):
                 raise AuthorMistake(
-                    f"{path} has the key {reprlib.repr(key)}, which is no text.",
+                    f"{path} has the key {_represented(key)}, which is no text.",
                     hint="Keys of JSON objects are strings.",
                 )
             _require_json(f"{path}.{key}", item, depth + 1)
@@ -205,7 +223,7 @@ def _require_json(path: str, value: Json, depth: int = 0, *, first: int = 0) -> 
     elif not isinstance(value, _JSON_TYPES) or value != value or value in (_INF, -_INF):
         raise AuthorMistake(
             f"{path} is {_shown(value)}, which is no JSON value.",
-            hint="Keep text, numbers, true/false, None, lists and dicts in it.",
+            hint=PLAIN_DATA,
         )
 
 
@@ -221,4 +239,11 @@ def _plain(value: object) -> Json:
 
 
 def _shown(value: object) -> str:
-    return f"{reprlib.repr(value)} ({type(value).__name__})"
+    return f"{_represented(value)} ({type(value).__name__})"
+
+
+def _represented(value: object) -> str:
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # Python refuses to write out a number so long
+        return "a very long number"

@@ -29,6 +29,7 @@ import contextlib
 import hashlib
 import inspect
 import json
+import reprlib
 import textwrap
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import CodeType
@@ -479,7 +480,7 @@ class Workflow:
 
         def leaving(run: HandlerRun, chosen: Any) -> Json:
             if isinstance(chosen, Stop):
-                run.common_data[OUTPUT] = _plain(chosen.output)
+                run.common_data[OUTPUT] = _plain(state.name, chosen.output)
                 return "stop"
             if chosen == "stop" or (chosen is None and goes_nowhere):
                 run.common_data[OUTPUT] = run.last_response.value
@@ -651,9 +652,29 @@ def _typed(value: Json, wanted: Any) -> Any:
     return msgspec.convert(value, wanted)
 
 
-def _plain(value: Any) -> Json:
-    """Return an output as JSON: pydantic's models, too."""
-    if hasattr(value, "model_dump"):
-        value = value.model_dump(mode="json")
-    plain: Json = msgspec.to_builtins(value)
+def _plain(state: str, value: Any) -> Json:
+    """Return what a state's function gave to `stop` as JSON: models, too, those of pydantic included.
+
+    Raises:
+        AuthorMistake: something in it is none.
+    """
+
+    def dumped(value: Any) -> Json:
+        if hasattr(value, "model_dump") and not isinstance(value, type):
+            model: Json = value.model_dump(mode="json")
+            return model
+        shown = f"{reprlib.repr(value)} ({type(value).__name__})"
+        raise AuthorMistake(
+            f"What {state} gives to stop(...) holds {shown}, which is no JSON value.", hint=_OUTPUTS
+        )
+
+    try:
+        plain: Json = msgspec.to_builtins(value, enc_hook=dumped)
+    except RecursionError as error:
+        raise AuthorMistake(
+            f"What {state} gives to stop(...) is nested too deep, or holds itself.", hint=_OUTPUTS
+        ) from error
     return plain
+
+
+_OUTPUTS: Final = "Give it JSON values, dataclasses, or msgspec or pydantic models."

@@ -249,7 +249,35 @@ def _as_result(value: Any) -> Result:
         return value
     if value is None:
         return "Done."
-    return msgspec.json.encode(value, enc_hook=str).decode()
+    try:
+        return msgspec.json.encode(value, enc_hook=_told).decode()
+    except (RecursionError, ValueError) as error:
+        raise AuthorMistake(
+            "It has run, but what it returned cannot be told: it holds itself, or too long a number.",
+            hint=RETURNED,
+        ) from error
+
+
+RETURNED: Final = "Return text, JSON values, dataclasses, or msgspec or pydantic models."
+
+
+def _told(value: Any) -> Json:
+    """Return a value that is no JSON as what it says of itself.
+
+    Raises:
+        AuthorMistake: it says no more than where it stands in memory.
+    """
+    if hasattr(value, "model_dump") and not isinstance(value, type):
+        dumped: Json = value.model_dump(mode="json")
+        return dumped
+    kind: Any = type(value)
+    if (kind.__str__, kind.__repr__) == (object.__str__, object.__repr__):
+        raise AuthorMistake(
+            f"It has run, but what it returned holds a value of the type {type(value).__name__}, "
+            "which is no JSON.",
+            hint=RETURNED,
+        )
+    return str(value)
 
 
 def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
