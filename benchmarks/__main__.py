@@ -13,6 +13,7 @@ NAMES = (
     "transitions",
     "durable_transitions",
     "durable_others",
+    "side_by_side",
     "durable_runs",
     "resume_latency",
     "send_latency",
@@ -72,6 +73,9 @@ def main() -> None:
         others = import_module("benchmarks.durable_others")
         print("\nA durable transition in other libraries:\n", flush=True)
         print(others.comparison(others.compare(chosen.quick)), flush=True)
+    if "side_by_side" not in failed and "side_by_side" in (chosen.names or NAMES):
+        print("\nThe same tasks in other libraries:\n", flush=True)
+        print(import_module("benchmarks.side_by_side").comparison(chosen.quick), flush=True)
     if "consoles" not in failed and "consoles" in (chosen.names or NAMES):
         consoles = import_module("benchmarks.consoles")
         print("\nConsoles side by side:\n", flush=True)

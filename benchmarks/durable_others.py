@@ -1,9 +1,9 @@
 """The same three states in other libraries, each transition kept on disk, or none: `midstream` among them.
 
 Every library has an environment of its own below `.bench/`, made once from pinned versions; where one
-cannot be made, its row says so. One round runs each program in a process of its own, between raw SQLite
-commits of the same 200 bytes; the ratio is taken between these neighbours. All stores lie on the disk that
-holds this checkout: a temporary folder may be memory, where nothing waits for a disk.
+cannot be made, its row says so. One round runs each program in a process of its own, its floor before and
+after it: raw SQLite commits of 200 bytes, or, in memory, states that are tasks and nothing more. All stores
+lie on the disk that holds this checkout: a temporary folder may be memory, where nothing waits for a disk.
 
 Every library is taken at its best: SQLite in WAL mode with `synchronous=FULL`, as the raw commit, and its
 synchronous door where it has one. Where its own default is another journal mode, a row of its own tells.
@@ -18,19 +18,30 @@ import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from benchmarks.durable_transitions import CACHE, raw_commits, stores
-from benchmarks.measuring import Figure, as_json, described, number, progress, spread, table
+from benchmarks.measuring import (
+    Figure,
+    as_json,
+    described,
+    number,
+    on_a_loop,
+    progress,
+    spread,
+    table,
+)
 from benchmarks.programs.durable import message
+from benchmarks.transitions import FLOOR, MANY, floor
 
 ROOT = Path(__file__).parents[1]
 INSTALLING_S, RUNNING_S = 600, 300
 RAW = "one raw SQLite commit of the message (WAL, FULL)"
-MANY: Final = 50
-"""Messages of 200 bytes in a state as people have them; one is appended and one dropped in each state."""
+
+
+Journal: TypeAlias = Literal["wal", "delete", "memory"]
 
 
 class Other(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +53,7 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     program: str
     requirements: tuple[str, ...] = ()
-    journal: Literal["wal", "delete", "memory"] = "wal"
+    journal: Journal = "wal"
     messages: int = 1
     remark: str = ""
 
@@ -57,27 +68,20 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A library in the table: what it told in each round, and a raw commit's seconds beside it.
+    """A library in the table: what it told in each round, and its floor's seconds beside it.
 
     With a `trouble`, such as that it is not installed, nothing was measured.
     """
 
     other: Other
     told: tuple[Told, ...] = ()
-    raw: tuple[float, ...] = ()
+    floors: tuple[float, ...] = ()
     trouble: str = ""
 
 
 LANGGRAPH = ("langgraph==1.2.22", "langgraph-checkpoint-sqlite==3.1.2")
 BURR = ("apache-burr==0.43.0",)
 DBOS = ("dbos==3.4.0",)
-
-_KEPT_ANYWHERE = (
-    "durable_midstream",
-    "durable_langgraph",
-    "durable_burr",
-    "durable_pydantic_graph",
-)
 
 OTHERS = (
     Other(name="midstream", program="durable_midstream", remark="every fact before what follows"),
@@ -128,16 +132,24 @@ OTHERS = (
 )
 
 
-LARGE = tuple(
-    msgspec.structs.replace(other, name=f"{other.name}, {MANY} messages", messages=MANY)
-    for other in OTHERS
-    if other.journal == "wal" and other.program in _KEPT_ANYWHERE
+def _with(held: int, words: str, journal: Journal = "wal") -> tuple[Other, ...]:
+    """Return those whose state is up to us, so many messages in it, kept like this."""
+    return tuple(
+        msgspec.structs.replace(
+            other, name=f"{other.name}, {words}", messages=held, journal=journal, remark=""
+        )
+        for other in OTHERS
+        if other.journal == "wal" and other.requirements != DBOS
+    )
+
+
+EVERY = (
+    *OTHERS,
+    *_with(MANY, f"{MANY} messages"),
+    *_with(0, "an empty state, in memory", "memory"),
+    *_with(MANY, f"{MANY} messages, in memory", "memory"),
 )
-IN_MEMORY = tuple(
-    msgspec.structs.replace(other, name=f"{each}, in memory", journal="memory", remark="")
-    for other, each in zip(LARGE, (o.name for o in LARGE), strict=True)
-)
-"""Nothing is kept, and the time is the processor's."""
+"""In memory nothing is kept, and the time is the processor's."""
 
 
 # --- environments -----------------------------------------------------------------------------
@@ -178,15 +190,24 @@ def install(other: Other, *, may_make: bool) -> str:
 
 
 def _run(command: Sequence[str], timeout_s: float, home: str | None = None) -> str:
-    """Return what a program writes to stdout. It is not told of our own environment, nor traced."""
-    env = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    env["LANGSMITH_TRACING"] = "false"
-    if home is not None:
-        env["HOME"] = home
+    """Return what a program writes to stdout."""
     ended = subprocess.run(
-        command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=True
+        command,
+        env=environment(home),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=True,
     )
     return ended.stdout
+
+
+def environment(home: str | None = None) -> dict[str, str]:
+    """Return the variables a library's program has: nothing of our own environment, no tracing."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    env["LANGSMITH_TRACING"] = "false"
+    return env if home is None else env | {"HOME": home}
 
 
 def _last_line(error: Exception) -> str:
@@ -206,21 +227,23 @@ def told_by(other: Other, count: int) -> Told:
         return msgspec.json.decode(_run(command, RUNNING_S, home=folder), type=Told)
 
 
-def raw(count: int) -> float:
-    """Return the seconds of a raw commit."""
+def bare(other: Other, count: int) -> float:
+    """Return the seconds of a raw commit; in memory, of a state that is a task and nothing more."""
+    if other.journal == "memory":
+        return on_a_loop(lambda: floor(count))
     with tempfile.TemporaryDirectory(dir=stores()) as folder:
         return raw_commits(Path(folder) / "raw.db", message(0).encode(), count) / count
 
 
 @cache
-def compare(is_quick: bool) -> tuple[Row, ...]:
+def compare(is_quick: bool, others: tuple[Other, ...] = EVERY) -> tuple[Row, ...]:
     """Return a row for each library; measured once a process, however often it is asked for.
 
     A quick round installs nothing: it takes what is there.
     """
     count, rounds = (15, 1) if is_quick else (200, 7)
     rows = []
-    for other in (*OTHERS, *LARGE, *IN_MEMORY):
+    for other in others:
         trouble = install(other, may_make=not is_quick)
         rows.append(Row(other=other, trouble=trouble))
     for round_number in range(rounds):
@@ -233,20 +256,22 @@ def compare(is_quick: bool) -> tuple[Row, ...]:
 
 
 def _one_more(row: Row, count: int) -> Row:
-    """Return the row with one more round, half of the raw commits before it and half after."""
-    before = raw(count)
+    """Return the row with one more round, half of its floor before it and half after."""
+    if row.other.journal == "memory":
+        count *= 10
+    before = bare(row.other, count)
     try:
         told = told_by(row.other, count)
     except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
         return Row(other=row.other, trouble=f"failed: {_last_line(error)}")
-    beside = (before + raw(count)) / 2
-    return msgspec.structs.replace(row, told=(*row.told, told), raw=(*row.raw, beside))
+    beside = (before + bare(row.other, count)) / 2
+    return msgspec.structs.replace(row, told=(*row.told, told), floors=(*row.floors, beside))
 
 
 def comparison(rows: Sequence[Row]) -> str:
     """Return the rows as a markdown table."""
     lines = [
-        "| library | version | µs a transition | raw commit, µs | ratio | bytes a transition | kept how |",
+        "| library | version | µs a transition | floor, µs | ratio | bytes a transition | kept how |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
@@ -265,13 +290,13 @@ def comparison(rows: Sequence[Row]) -> str:
 
 def figure_of(row: Row) -> Figure:
     """Return a measured row as a figure, in microseconds a transition."""
-    told = row.told[0]
+    told, is_durable = row.told[0], row.other.journal != "memory"
     return Figure(
-        name=f"context: a durable transition in {row.other.name}",
+        name=f"context: a {'durable ' if is_durable else ''}transition in {row.other.name}",
         unit="µs",
         values=tuple(each.seconds * 1e6 for each in row.told),
-        floor=RAW,
-        floors=tuple(each * 1e6 for each in row.raw),
+        floor=RAW if is_durable else FLOOR,
+        floors=tuple(each * 1e6 for each in row.floors),
         note=f"{told.version}, {told.bytes:.0f} bytes a transition, {told.setting}",
     )
 

@@ -1,7 +1,7 @@
 """What the durable loops of other libraries share. The standard library only: each has its own environment.
 
-A loop has three states, first, second and third. A run's state are its last messages of 200 bytes, one
-or many; each transition appends one and drops the oldest. A program is run as
+A loop has three states, first, second and third. A run's state are its last messages of 200 bytes, none,
+one or many; each transition appends one and drops the oldest. A program is run as
 `python -m benchmarks.programs.NAME FOLDER COUNT JOURNAL MESSAGES`, warms up, makes COUNT transitions in a
 run kept below FOLDER, and prints one JSON object, see `tell`. JOURNAL is what SQLite's `journal_mode` is to
 be; `memory` keeps nothing, and then the time is the processor's.

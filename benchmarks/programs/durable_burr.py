@@ -22,8 +22,10 @@ from benchmarks.programs.durable import (
 
 
 def work(state: Any) -> Any:
-    """Do what each state does: append a message, drop the oldest."""
+    """Do what each state does: append a message, drop the oldest; in an empty state, nothing."""
     done = state["done"] + 1
+    if not state["messages"]:
+        return state.update(done=done)
     return state.update(done=done, messages=[*state["messages"][1:], message(done)])
 
 

@@ -33,8 +33,10 @@ class Data(TypedDict):
 
 
 def work(data: Data) -> dict[str, Any]:
-    """Do what each state does: append a message, drop the oldest."""
+    """Do what each state does: append a message, drop the oldest; in an empty state, nothing."""
     done = data["done"] + 1
+    if not data["messages"]:
+        return {"done": done}
     return {"done": done, "messages": [*data["messages"][1:], message(done)]}
 
 

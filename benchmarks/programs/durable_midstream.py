@@ -6,7 +6,7 @@ It runs in the environment of the benchmarks, where midstream is installed.
 import asyncio
 
 from benchmarks.durable_transitions import timed
-from benchmarks.programs.durable import asked, tell
+from benchmarks.programs.durable import WARM_UP, asked, tell
 from benchmarks.transitions import ours
 
 
@@ -17,6 +17,7 @@ def main() -> None:
         path = wanted.folder / "store.db"
         seconds, grown = asyncio.run(timed(path, wanted.count, messages=wanted.messages))
     else:
+        asyncio.run(ours(WARM_UP, wanted.messages))
         seconds, grown = asyncio.run(ours(wanted.count, wanted.messages)), 0.0
     tell(
         "midstream",

@@ -16,8 +16,10 @@ class Data:
     messages: list[str] = field(default_factory=list)
 
     def work(self) -> None:
-        """Do what each state does: append a message, drop the oldest."""
+        """Do what each state does: append a message, drop the oldest; in an empty state, nothing."""
         self.done += 1
+        if not self.messages:
+            return
         self.messages.append(message(self.done))
         del self.messages[0]
 
