@@ -20,6 +20,7 @@ NAMES = (
     "watching",
     "parked_memory",
     "long_runs",
+    "many_runs",
     "first_prompt",
     "first_request",
     "long_request",

@@ -28,7 +28,6 @@ from midstream.language.spec import Role
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.open_run import found, keep, opened
 from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
-from midstream.runtime.storage import walk
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import FakeTools, fake_world
 
@@ -169,23 +168,16 @@ async def fill(store: SqliteStore, runs: int, *, workspace: str = "/here") -> No
                 group.create_task(store.append(id, 0, block))
 
 
-async def among(runs: int, path: Path) -> Iterator[float]:
-    """Return the milliseconds of CPU to open one of many runs, and to list them all; and the floor's."""
+async def among(runs: int, path: Path) -> float:
+    """Return the milliseconds of CPU to open one of many runs."""
     store = SqliteStore.opened(path)
     await fill(store, runs)
     one = f"r{runs // 2}"
     began = process_time()
     await opened(store, (await found(store, one)).id)
     opening = (process_time() - began) * 1e3
-    began = process_time()
-    assert len([kept async for kept in walk(store, workspace="/here")]) == runs
-    listing = (process_time() - began) * 1e3
     await store.aclose()
-    began = process_time()
-    with closing(apsw.Connection(str(path))) as bare:
-        for (line,) in bare.execute("select summary from runs order by number"):
-            msgspec.json.decode(line)
-    return iter((opening, listing, (process_time() - began) * 1e3))
+    return opening
 
 
 def measure(is_quick: bool) -> list[Figure]:
@@ -198,7 +190,7 @@ def measure(is_quick: bool) -> list[Figure]:
             many = asyncio.run(among(runs, Path(folder) / "many.db"))
             part = max(turns // 20, 3)
             whole = asyncio.run(engine_costs(turns, part, Path(folder) / "turns.db"))
-            return (*turn_costs(turns, part), *whole, *long, *many)
+            return (*turn_costs(turns, part), *whole, *long, many)
 
     every = [once() for _ in range(rounds)]
     (
@@ -214,11 +206,9 @@ def measure(is_quick: bool) -> list[Figure]:
         with_one,
         bare,
         opening,
-        listing,
-        lines,
     ) = zip(*every, strict=True)
     begin = "a turn at the beginning"
-    read, listed = "read and decode the same facts", "read and decode the same rows"
+    read = "read and decode the same facts"
     chat = f"the heart's CPU for a turn of a chat of {turns:,}"
     whole = f"all CPU for a turn of a chat of {turns:,}, journaled"
     return [
@@ -255,13 +245,6 @@ def measure(is_quick: bool) -> list[Figure]:
             aim_on="value",
         ),
         Figure(name=f"opening one of {runs:,} runs, CPU", unit="ms", values=opening),
-        Figure(
-            name=f"listing {runs:,} runs, CPU",
-            unit="ms",
-            values=listing,
-            floor=listed,
-            floors=lines,
-        ),
     ]
 
 

@@ -103,8 +103,9 @@ class Background:
         chats = [kept for kept in left if _is_quiet(kept)]
         if len(chats) > 1:
             left = [kept for kept in left if not _is_quiet(kept)]
+            many = f"{len(chats)}{' or more' * (len(chats) == PAGE)}"
             self._ui.say(
-                f"{len(chats)} chats were left or cut off in mid-turn: /sessions lists them.",
+                f"{many} chats were left or cut off in mid-turn: /sessions lists them.",
                 kind="note",
             )
         for kept in left[-SHOWN_RUNS:]:
