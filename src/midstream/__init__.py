@@ -100,7 +100,8 @@ if TYPE_CHECKING:
     from midstream.runtime.agent import WorkflowAgent
     from midstream.runtime.context import WorkflowContext
     from midstream.runtime.ports import Receipt, World
-    from midstream.runtime.python_workflow import StateRun, Workflow, stop
+    from midstream.runtime.python_workflow import StateRun, Workflow
+    from midstream.runtime.state_functions import stop
     from midstream.runtime.state_machine import WorkflowStateMachine
     from midstream.tools.manager import ToolManager
     from midstream.tools.user_tools import tool
@@ -110,7 +111,8 @@ from midstream._version import __version__
 
 _EXPORTS = {
     "api.engine": ("Engine", "RunInfo", "open"),
-    "runtime.python_workflow": ("StateRun", "Workflow", "stop"),
+    "runtime.python_workflow": ("StateRun", "Workflow"),
+    "runtime.state_functions": ("stop",),
     "api.run_handle": ("RunHandle",),
     "api.sync": ("SyncEngine", "SyncRun", "open_sync", "run"),
     "app.ai_coder_console": ("AICoderConsole",),

@@ -19,7 +19,8 @@ def changes(pinned: Definition, now: Definition) -> tuple[str, ...]:
     if pinned.script != now.script:
         found.append(script_change(pinned.script, now.script))
     if not (found or pinned.found_as or now.found_as) and pinned.digest != now.digest:
-        found.append("its functions changed")  # of one built in code the digest covers their text
+        # Of one built in code the digest covers what they do; see `runtime/state_functions.py`.
+        found.append("its functions, or the module they stand in, changed")
     return tuple(found)
 
 

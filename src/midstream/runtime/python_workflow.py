@@ -24,16 +24,12 @@ What runs is made of it by `Workflow.document`: what would stand in the file. Th
 and everything else are the file's.
 """
 
-import ast
-import contextlib
 import hashlib
 import inspect
 import json
 import reprlib
-import textwrap
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from types import CodeType
-from typing import Any, Final, Literal, TypeAlias, overload
+from typing import Any, Final, Literal, overload
 
 import msgspec
 
@@ -43,11 +39,10 @@ from midstream.language.names import Json
 from midstream.language.spec import Definition, Role
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import Handler
+from midstream.runtime.state_functions import INTERRUPTED, Function, State, Stop
 
 OUTPUT: Final = "output"
 """Where in `common_data` what `stop(value)` gives is kept."""
-
-INTERRUPTED: Final = "$interrupted"
 
 _TYPES: Final[dict[Any, str]] = {
     str: "string",
@@ -58,44 +53,11 @@ _TYPES: Final[dict[Any, str]] = {
     dict: "object",
 }
 
-Function: TypeAlias = Callable[..., Any]
-
-
-class Stop(msgspec.Struct, frozen=True):
-    """The end of a workflow, with its output. Made by `stop`."""
-
-    output: Any = None
-
-
-def stop(output: Any = None) -> Stop:
-    """Return what a state's function returns to end the workflow, or its branch, with this output.
-
-    Any JSON value, dataclass, or msgspec or pydantic model. A function that ends it without one leaves
-    what its state's work came to.
-    """
-    return Stop(output)
-
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """An agent of a workflow. Made by `Workflow.agent`."""
 
     name: str
-
-
-class State:
-    """A state of a workflow: its name, and the function that says where to go. Made by `Workflow`."""
-
-    def __init__(self, name: str, function: Function, spec: dict[str, Json]) -> None:
-        self.name = name
-        self.function = function
-        self.spec = spec
-
-    def __repr__(self) -> str:
-        return f"<State {self.name}>"
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Call the function itself, as its own test does."""
-        return self.function(*arguments)
 
 
 class StateRun:
@@ -325,22 +287,22 @@ class Workflow:
         }
 
     @property
+    def places(self) -> dict[str, tuple[str, int]]:
+        """Return the file and line where each state's function begins, by the state's name."""
+        return {name: state.place for name, state in self._states.items()}
+
+    @property
     def handlers(self) -> dict[str, Handler]:
         """Return the functions by the names the document calls them by."""
         return {name: self._handler(state) for name, state in self._states.items()}
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of the document and of the text of every function: what a run is pinned to."""
+        """Return what a run is pinned to: the SHA-256 of the document and of what every function does."""
         whole = [json.dumps(self.document, sort_keys=True)]
-        whole += [_text(state.function) for state in self._states.values()]
+        whole += [state.pin for state in self._states.values()]
         whole += [inner.digest for inner in self.inner.values()]
         return hashlib.sha256("\0".join(whole).encode()).hexdigest()
-
-    def place_of(self, state: str) -> tuple[str, int]:
-        """Return the file and the line where a state's function begins; ("", 0) where it has neither."""
-        code = getattr(inspect.unwrap(self._states[state].function), "__code__", None)
-        return ("", 0) if code is None else (code.co_filename, code.co_firstlineno)
 
     def check(self) -> None:
         """Return if every function leads to states of this workflow, as far as its text tells.
@@ -352,7 +314,7 @@ class Workflow:
         wrong = [
             f"{state.name} returns {to}, which is no state of {self.name}."
             for state in self._states.values()
-            for to in _targets(state.function)
+            for to in state.targets()
             if to is not None and to not in known
         ]
         if wrong:
@@ -377,7 +339,7 @@ class Workflow:
         """Return what is drawn: no roles, no tools, and a script that says where each function leads."""
         document = msgspec.convert(self.document, spec.Workflow)
         inner = {name: each.definition for name, each in self.inner.items()}
-        outline = "\n".join(map(_outlined, self._states.values()))
+        outline = "\n".join(state.outline() for state in self._states.values())
         return Definition(workflow=document, roles={}, script=outline, workflows=inner)
 
     # --- inside -----------------------------------------------------------------------------
@@ -474,7 +436,7 @@ class Workflow:
         return self is other or any(each.runs(other) for each in self.inner.values())
 
     def _handler(self, state: State) -> Handler:
-        takes_words = self._special.get("resume") == state.name and _takes_two(state.function)
+        takes_words = self._special.get("resume") == state.name and state.takes_words
         output = self._outputs.get(state.name)
         goes_nowhere = not {"next", "transitions"} & state.spec.keys()
 
@@ -516,105 +478,6 @@ def _name_of(state: Any) -> Any:
 def _branch(state: Any) -> dict[str, Json]:
     """Return a branch that begins at a state; its result is its output."""
     return {"state": _name_of(state), "output": f"common_data.{OUTPUT}"}
-
-
-def _takes_two(function: Function) -> bool:
-    return len(inspect.signature(function).parameters) > 1
-
-
-def _text(function: Function) -> str:
-    """Return the text of a function, or what there is of one that has none, such as at a prompt."""
-    try:
-        return textwrap.dedent(inspect.getsource(function))
-    except (OSError, TypeError):
-        code = getattr(function, "__code__", None)
-        return repr(function) if code is None else _compiled(code)
-
-
-def _compiled(code: CodeType) -> str:
-    """Return what code does, in a text that is the same in every process."""
-    constants = []
-    for constant in code.co_consts:
-        match constant:
-            case CodeType():
-                constants.append(_compiled(constant))
-            case frozenset():  # its order is another in each process
-                constants.append(repr(sorted(map(repr, constant))))
-            case _:
-                constants.append(repr(constant))
-    return repr((code.co_code.hex(), code.co_names, constants))
-
-
-def _targets(function: Function) -> list[str | None]:
-    """Return the names of the states a function may return; None is an end that nothing can be told of."""
-    known = _names_in(inspect.unwrap(function))
-    found: list[str | None] = []
-    for value in _returned(function):
-        match value:
-            case ast.Constant(value=str(name)):
-                found.append(name)
-            case ast.Call(func=ast.Name(id=name)) if known.get(name) is stop:
-                found.append("stop")
-            case ast.Call(func=ast.Attribute(attr="stop")):
-                found.append("stop")
-            case ast.Attribute(attr="interrupted"):
-                found.append(INTERRUPTED)
-            case ast.Name(id=name) if isinstance(known.get(name), State):
-                found.append(known[name].name)
-            case ast.Name(id=name) if callable(known.get(name)):
-                found.append(name)
-            case _:
-                found.append(None)
-    return found
-
-
-def _names_in(function: Function) -> dict[str, Any]:
-    """Return what the names mean that a function takes from around it, as far as they are set yet."""
-    function = getattr(function, "__func__", function)
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return {}
-    known = {name: function.__globals__.get(name) for name in code.co_names}
-    # `inspect.getclosurevars` would raise over a name that is set nowhere, or later.
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):
-            known[name] = cell.cell_contents
-    return known
-
-
-def _outlined(state: State) -> str:
-    """Return a function that leads where a state's own does, and does nothing."""
-    lines = [
-        "    if run: return " + ("run" if to is None else repr(to))
-        for to in _targets(state.function)
-    ]
-    return "\n".join([f"def {state.name}(run):", *lines, "    return None"])
-
-
-def _returned(function: Function) -> list[ast.expr | None]:
-    """Return what a function's own returns say, both sides of `a if b else c` taken apart."""
-    try:
-        tree = ast.parse(_text(function))
-    except SyntaxError:
-        return [ast.Name(id="?")]
-    body = tree.body[0] if tree.body else None
-    if not isinstance(body, ast.FunctionDef | ast.AsyncFunctionDef):
-        return [ast.Name(id="?")]
-    todo: list[ast.AST] = [*body.body]
-    found: list[ast.expr | None] = []
-    while todo:
-        node = todo.pop(0)
-        if isinstance(node, ast.Return):
-            found += _sides(node.value)
-        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr):
-            todo = [*ast.iter_child_nodes(node), *todo]
-    return found
-
-
-def _sides(value: ast.expr | None) -> list[ast.expr | None]:
-    if isinstance(value, ast.IfExp):
-        return [*_sides(value.body), *_sides(value.orelse)]
-    return [ast.Constant(value=None) if value is None else value]
 
 
 # --- types and JSON -----------------------------------------------------------------------------

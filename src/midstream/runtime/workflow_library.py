@@ -537,8 +537,8 @@ def _placed(flow: Workflow, path: Path, problem: Problem) -> Problem:
     found = _OF_STATE.fullmatch(problem.path)
     file, line = (shown_path(path) if path.suffix == ".py" else f"the workflow {flow.name}"), 0
     said = problem.path
-    if found is not None and (state := states[int(found[1])]) in flow.handlers:
-        written, line = flow.place_of(state)
+    if found is not None and (state := states[int(found[1])]) in flow.places:
+        written, line = flow.places[state]
         file, said = shown_path(Path(written)), f"{state}{found[2]}"
     return msgspec.structs.replace(problem, file=file, line=line, column=min(line, 1), path=said)
 
