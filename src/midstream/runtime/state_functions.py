@@ -161,8 +161,10 @@ def _constant(value: Any) -> str | None:
     match value:
         case Enum():
             return f"{type(value).__qualname__}.{value.name}"
-        case None | bool() | int() | float() | complex() | str() | bytes():
+        case None | bool() | float() | complex() | str() | bytes():
             return repr(value)
+        case int():
+            return hex(value)  # Python refuses to write out very long ones in tens
         case tuple():
             inside = [_constant(each) for each in value]
             return None if None in inside else repr(inside)
