@@ -5,10 +5,12 @@ See `support.reference`.
 
 import msgspec
 
-from midstream.language.names import Json
+from midstream.core.inputs import RequestedCall
+from midstream.language.names import DELEGATE, Json
+from midstream.language.spec import Role
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.ports import ModelRequest
-from midstream.testing.fakes import call
+from midstream.testing.fakes import FakeTool, FakeTools, call
 from support.reference_states import BACK, DIG
 from support.stage import (
     INPUT,
@@ -44,6 +46,7 @@ def of_branches() -> tuple[Reference, ...]:
         _approvals(),
         _tried_again(),
         _policies(),
+        _tasks(),
     )
 
 
@@ -593,6 +596,47 @@ def _tried_again() -> Reference:
         model=model,
         tools=(LOOK,),
         path=("start", "stop"),
+    )
+
+
+def _tasks() -> Reference:
+    """An agent hands two tasks on, one of which hands on once more; words are for one of them."""
+
+    def task(role: str) -> RequestedCall:
+        return call(DELEGATE, key=role, role=role, task=f"Be the {role}.")
+
+    def model(request: ModelRequest) -> Reply:
+        is_told = any("be brief" in message.text for message in request.messages)
+        match request.agent:
+            case "coder":
+                return works(request, call("record", key="coder-1"), then="Coded.")
+            case "reader" if not is_told:
+                return says("Reading ", "on.", cue="reading")
+            case "reader":
+                return works(request, task("helper"), then="Read.")
+            case "helper":
+                return works(request, call("dig", key="helper-1"), then="Helped.")
+        if request.state != "start":
+            return says("I hear you.")
+        return works(request, task("coder"), task("reader"), task("nobody"), then="All done.")
+
+    states: list[State] = [{"name": "start", "agent": "worker", "prompt": "Do it."}, BACK]
+    definition = desk(states, (RECORD, DIG))
+    tools = {**definition.tools, DELEGATE: FakeTools(FakeTool(name=DELEGATE)).specs()[DELEGATE]}
+    definition = msgspec.structs.replace(
+        definition,
+        tools=tools,
+        delegates={name: Role() for name in ("coder", "reader", "helper")},
+    )
+    return Reference(
+        name="tasks handed on",
+        definition=definition,
+        handlers=script(),
+        model=model,
+        tools=(RECORD, DIG),
+        moves=(Move(cue="reading", text="@reader be brief"),),
+        path=("start", "stop"),
+        ledger=("coder-1", "helper-1"),
     )
 
 

@@ -306,6 +306,7 @@ def test_every_built_in_tool_says_what_it_may_do() -> None:
         name: (spec.effect, spec.needs_approval or spec.reviewed) for name, spec in specs.items()
     } == {
         "calculate": ("read", False),
+        "delegate": ("read", False),
         "edit_file": ("once", True),
         "exact_search": ("read", False),
         "execute_terminal": ("once", True),
@@ -320,8 +321,9 @@ def test_every_built_in_tool_says_what_it_may_do() -> None:
     assert all(spec.parameters["type"] == "object" for spec in specs.values())
 
 
-async def test_a_question_to_the_user_is_never_run_here(tmp_path: Path) -> None:
+async def test_what_is_a_question_or_a_branch_is_never_run_here(tmp_path: Path) -> None:
     assert "not asked" in await Bench(tmp_path).failure("request_users_input", question="Why?")
+    assert "not begun" in await Bench(tmp_path).failure("delegate", role="coder", task="Mend it.")
 
 
 def test_importing_the_manager_imports_no_heavy_library() -> None:

@@ -440,7 +440,7 @@ class Engine:
                 f"There is no role {mode.name!r}.", hint=did_you_mean(mode.name, roles)
             )
         role, guidance = roles[mode.name], library.guidance()
-        return chat_definition(mode.name, role, self._parts.tools, guidance), None
+        return chat_definition(mode.name, role, self._parts.tools, guidance, roles), None
 
     def _info(self, kept: KeptRun) -> RunInfo:
         summary = kept.summary

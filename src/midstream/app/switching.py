@@ -112,8 +112,8 @@ class Switching:
         equipment = self.runs.equipment
         self._check_role(name)
         library = equipment.library
-        role, guidance = library.roles()[name], library.guidance()
-        definition = chat_definition(name, role, equipment.tools, guidance)
+        roles, guidance = library.roles(), library.guidance()
+        definition = chat_definition(name, roles[name], equipment.tools, guidance, roles)
         machine = await equipment.engine.start(definition, allowed=self._allowed)
         self.chats[name] = machine
         return machine

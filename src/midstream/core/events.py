@@ -214,11 +214,17 @@ class TimerSet(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, ta
 class BranchStarted(
     Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="branch_started"
 ):
-    """A branch of the state begins: `name`, of its state's `parallel`, `for_each` or `workflow`."""
+    """A branch of the state begins: `name`, of its state's `parallel`, `for_each` or `workflow`.
+
+    One with a `call_id` is what that call of `agent` is: `input` is its task, in the `role`.
+    """
 
     name: str
     input: Json = None
     variables: dict[str, Json] = {}
+    call_id: str = ""
+    role: str = ""
+    agent: str = ""
 
 
 class BranchFinished(

@@ -72,7 +72,8 @@ def _marked(guidance: Guidance) -> str:
 
 def with_guidance(definition: Definition, guidance: Sequence[Guidance]) -> Definition:
     """Return a definition with the words its roles ask for; without any it is as it was."""
-    if not any(role.agentsFile for role in definition.roles.values()):
+    roles = (*definition.roles.values(), *definition.delegates.values())
+    if not any(role.agentsFile for role in roles):
         return definition
     return replace(definition, guidance=tuple(guidance))
 

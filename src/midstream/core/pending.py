@@ -20,6 +20,7 @@ from midstream.core.run import (
     Compacting,
     OpenCall,
     Run,
+    branch_for,
 )
 from midstream.core.summaries import summary_key
 from midstream.language.names import Json, Slot
@@ -112,7 +113,7 @@ def _of_state(run: Run) -> tuple[AnyEffect, ...]:
             elif not run.visit.turn.calls:
                 owed = (AskModel(key=request_key(run), agent=run.visit.turn.agent),)
             else:
-                owed = _calls(run)
+                owed = (*_calls(run), *_within(run))
         case "call":
             owed = _calls(run)
         case "halting":
@@ -235,6 +236,8 @@ def _calls(run: Run) -> tuple[AnyEffect, ...]:
     new = run.visit.turn.next_new
     owed: list[AnyEffect] = []
     for open_call in run.visit.turn.due:
+        if branch_for(run, open_call) is not None:
+            continue  # what it is owed, its branch is
         if open_call.status in ("running", "stopping"):
             effect = CallTool(
                 key=call_key(run, open_call.call.id),

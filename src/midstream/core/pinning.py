@@ -3,8 +3,9 @@
 import difflib
 from collections.abc import Iterable, Mapping
 
+from midstream.core.fold.fold_branches import inner_definition
 from midstream.core.run import Run
-from midstream.language.plan import branch_definition, flow_of
+from midstream.language.plan import flow_of
 from midstream.language.spec import Definition, Workflow
 
 
@@ -91,14 +92,16 @@ def misfit_of(run: Run, definition: Definition) -> str:
             return f"the state {name!r} has no {phase} any more"
     pinned = run.plan.states
     for name, branches in [(visit.state, visit.branches) for visit in visits]:
-        if branches and pinned.get(name) != states[name]:
+        own = [branch for branch in branches.values() if not branch.branch.call_id]
+        if own and pinned.get(name) != states[name]:
             return f"the state {name!r}, whose branches are under way, changed"
-        if branches and run.definition and run.definition.workflows != definition.workflows:
+        if own and run.definition and run.definition.workflows != definition.workflows:
             return "a sub-workflow changed"
         for branch in branches.values():
-            inner = branch_definition(
-                definition, states[name], branch.branch.path.rpartition("/")[2]
-            )
+            role = branch.branch.role
+            if role and not branch.is_over and role not in definition.delegates:
+                return f"it has no role {role!r}, in which a task is being done"
+            inner = inner_definition(definition, states[name], branch)
             if not branch.is_over and (misfit := misfit_of(branch, inner)):
                 return f"in its branch {branch.branch.path}: {misfit}"
     if (

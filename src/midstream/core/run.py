@@ -49,6 +49,10 @@ FREE: Final[tuple[Phase, ...]] = ("pre", "post", "transition", "resting")
 """The phases that ask no model, call no tool and wait for nobody."""
 
 
+AROUND: Final[tuple[Phase, ...]] = ("branches", "turn")
+"""The phases in which branches of the run may be at work."""
+
+
 class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A tool call of the current reply. `parked` waits for a person; `stopping` for its tool.
 
@@ -293,7 +297,8 @@ class BranchOf(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     `flows` is the sub-workflow it belongs to (`inner`, `inner/deeper`), "" for the run's own;
     `has_resume`: words to it may lead to its own state `resume`. `base` is the `common_data` it began
     with (None: it began with none of the run around it), `changes` what it had changed of that when it
-    finished; one that has ended keeps little else.
+    finished; one that has ended keeps little else. One with a `call_id` is what that call of the agent
+    `caller` is: a task in a `role`.
     """
 
     path: str = ""
@@ -303,6 +308,9 @@ class BranchOf(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     has_resume: bool = False
     base: dict[str, Json] | None = None
     changes: tuple[Change, ...] = ()
+    call_id: str = ""
+    role: str = ""
+    caller: str = ""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -381,7 +389,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
             or not self.visit.turn.calls
         ):
             return False
-        return all(call.status == "parked" for call in self.visit.turn.due)
+        return all(
+            call.status == "parked"
+            or ((branch := branch_for(self, call)) is not None and branch.is_parked)
+            for call in self.visit.turn.due
+        )
 
     @property
     def _expires(self) -> bool:
@@ -394,6 +406,14 @@ def definition_of(run: Run) -> Definition:
     """Return the definition the run is pinned to; only a run that has started has one."""
     assert run.definition is not None, "the run has not started"
     return run.definition
+
+
+def branch_for(run: Run, call: OpenCall) -> Run | None:
+    """Return the branch that an agent's call is, None where it is none."""
+    for branch in run.visit.branches.values():
+        if branch.branch.call_id == call.call.id:
+            return branch
+    return None
 
 
 def question_of(inbox: Inbox, id: str) -> Question | None:

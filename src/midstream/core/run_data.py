@@ -1,5 +1,7 @@
 """What workflow files read of a run: dotted paths such as `common_data.summary` or `last_response`."""
 
+import msgspec
+
 from midstream.core.run import Run
 from midstream.language.data_paths import Missing, within
 from midstream.language.names import Json
@@ -27,6 +29,11 @@ def look_up(run: Run, path: str) -> Json | Missing:
     if first == "visits" and len(rest) == 1:
         return run.visits.get(rest[0], 0)
     return within(roots[first], rest)
+
+
+def as_text(value: Json) -> str:
+    """Return a value as people and models read it."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def last_of(run: Run) -> dict[str, Json]:

@@ -17,7 +17,13 @@ INTERRUPTED: Final = "$interrupted"
 """As a transition target: the state that was cut by the last unasked input."""
 
 REQUEST_USERS_INPUT: Final = "request_users_input"
-"""The one tool that is never executed: it parks its call until a person answers."""
+"""The tool by which an agent asks: it parks its call until a person answers."""
+
+DELEGATE: Final = "delegate"
+"""The tool by which an agent has a task done in another role: its call is a branch of the run."""
+
+NEVER_RUN: Final = frozenset({REQUEST_USERS_INPUT, DELEGATE})
+"""The tools whose calls are something else, a question or a branch, which is what is shown of them."""
 
 TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """What every provider takes as the name of a tool. Some take more: dots, or a digit to begin with."""

@@ -6,11 +6,12 @@ import re
 from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 
 import msgspec
 from msgspec.structs import replace
 
-from midstream.language.names import START, STOP, Json, Phase, Slot
+from midstream.language.names import DELEGATE, RESUME, START, STOP, Json, Phase, Slot
 from midstream.language.spec import (
     Agent,
     Branch,
@@ -217,6 +218,53 @@ def resumes_inside(branch: Branch | ForEach | SubWorkflow) -> bool:
     return isinstance(branch, SubWorkflow) or bool(branch.states)
 
 
+# --- tasks in another role ----------------------------------------------------------------------
+
+
+def with_delegates(definition: Definition, roles: Mapping[str, Role]) -> Definition:
+    """Return a definition whose agents may have tasks done in these roles, if any may at all."""
+    may = any(role.may_use(DELEGATE) for role in definition.roles.values())
+    if DELEGATE not in definition.tools or not may:
+        return definition
+    return replace(definition, delegates=dict(roles))
+
+
+def delegated_definition(definition: Definition, role_name: str, caller: str) -> Definition:
+    """Return what a branch runs that does a task in a role, for an agent of the definition.
+
+    What is taken from the caller by name (`excludedTools`) is taken from it, too.
+    """
+    role = definition.delegates.get(role_name, Role())
+    by = next((agent for agent in definition.workflow.agents if agent.key == caller), None)
+    if by is not None:
+        role = role.within(Role(excludedTools=definition.roles[by.agent_role].excludedTools))
+    return replace(
+        definition,
+        workflow=_task_in(role_name),
+        roles={role_name: role},
+        digest="",
+        script=None,
+        found_as="",
+        kind="workflow",
+        workflows={},
+    )
+
+
+@lru_cache(maxsize=64)
+def _task_in(role_name: str) -> Workflow:
+    """Return the workflow of a task: one agent, with a conversation of its own."""
+    return Workflow(
+        workflow_name=f"role:{role_name}",
+        contexts=(Context(name="task"),),
+        agents=(Agent(agent_role=role_name, context="task"),),
+        states=(
+            State(name=START, agent=role_name, next=STOP),
+            State(name=RESUME, agent=role_name, next=STOP),
+            State(name=STOP),
+        ),
+    )
+
+
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d.*", re.ASCII)
 
 
@@ -273,7 +321,11 @@ def tools_for(
 ) -> tuple[ToolSpec, ...]:
     """Return the tools an agent is offered in a state, parsing tools last, in a stable order."""
     role = definition.roles[agent.agent_role]
-    usable = [spec for name, spec in sorted(definition.tools.items()) if role.may_use(name)]
+    usable = [
+        _naming(spec, definition.delegates) if name == DELEGATE else spec
+        for name, spec in sorted(definition.tools.items())
+        if role.may_use(name) and (name != DELEGATE or definition.delegates)
+    ]
     parsing = [
         ToolSpec(
             name=tool.name, description=tool.description, parameters=tool.parameters, effect="read"
@@ -283,6 +335,14 @@ def tools_for(
     return (*usable, *parsing)
 
 
+def _naming(spec: ToolSpec, roles: Mapping[str, Role]) -> ToolSpec:
+    """Return a tool with the roles it takes in its description."""
+    lines = (f"{name}: {role.description}".rstrip(": ") for name, role in roles.items())
+    return replace(spec, description="\n".join((spec.description, "Roles:", *lines)))
+
+
+NO_ROLES: Mapping[str, Role] = {}
+
 # --- a chat -------------------------------------------------------------------------------------
 
 
@@ -291,8 +351,11 @@ def chat_definition(
     role: Role,
     tools: Mapping[str, ToolSpec],
     guidance: tuple[Guidance, ...] = (),
+    roles: Mapping[str, Role] = NO_ROLES,
 ) -> Definition:
     """Return a chat with one role as a workflow: wait for words, answer, wait again.
+
+    `roles` are those in which it may have tasks done, where its tools let it.
 
     Unasked words halt the turn and enter `resume`, whose turn answers them: the steering of a chat
     is the steering of every workflow.
@@ -309,10 +372,7 @@ def chat_definition(
             State(name="stop"),
         ),
     )
-    return Definition(
-        workflow=workflow,
-        roles={role_name: role},
-        tools=dict(tools),
-        kind="chat",
-        guidance=guidance if role.agentsFile else (),
-    )
+    chat = Definition(workflow=workflow, roles={role_name: role}, tools=dict(tools), kind="chat")
+    chat = with_delegates(chat, roles)
+    is_guided = any(each.agentsFile for each in (role, *chat.delegates.values()))
+    return replace(chat, guidance=guidance) if is_guided else chat

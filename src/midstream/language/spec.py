@@ -309,6 +309,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     `found_as` is the name the workflow is loaded by, "" for one built in code. `kind` tells a chat
     (one agent, an endless conversation) from a workflow. `workflows` are the sub-workflows it uses,
     by the name its states give. `guidance` are the words of the AGENTS.md files as they were.
+    `delegates` are the roles, by name, in which its agents may have tasks done (`delegate`).
     """
 
     workflow: Workflow
@@ -320,3 +321,4 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     kind: Literal["workflow", "chat"] = "workflow"
     workflows: "dict[str, Definition]" = {}
     guidance: tuple[Guidance, ...] = ()
+    delegates: dict[str, Role] = {}

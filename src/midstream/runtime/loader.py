@@ -18,6 +18,7 @@ from midstream.config.private_files import FileMissing, read_capped, shown_path
 from midstream.language.errors import AuthorMistake, MidstreamError
 from midstream.language.lint import lint_workflow
 from midstream.language.lint_scopes import Runs
+from midstream.language.plan import with_delegates
 from midstream.language.problem import Problem, as_text, has_errors
 from midstream.language.spec import Definition, Role, ToolSpec, Workflow
 from midstream.runtime.script_outline import Script, every_state, script_problems, text_of
@@ -73,7 +74,8 @@ def load_workflow(
 
     Args:
         path: the workflow file `NAME.json`; its script, if any, is `NAME/script.py` beside it.
-        roles: every role there is; the definition keeps those of the workflow's agents.
+        roles: every role there is; the definition keeps those of the workflow's agents, and where
+            these may hand tasks on, the others as `delegates`.
         tools: every tool there is; the definition keeps those some agent or state may use.
         read: returns a file's bytes. `ConfigManager.read` refuses what is not trusted.
         workflows: the names of all workflows; None leaves names of sub-workflows unchecked.
@@ -217,15 +219,18 @@ def _definition(
 ) -> Definition:
     used = {agent.agent_role: roles[agent.agent_role] for agent in workflow.agents}
     called = {state.tool for state in every_state(workflow.states)}
-    usable = {
-        name: spec
-        for name, spec in tools.items()
-        if name in called or any(role.may_use(name) for role in used.values())
-    }
-    return Definition(
+    definition = Definition(
         workflow=workflow,
         roles=used,
-        tools=usable,
+        tools=dict(tools),
         digest=digest(source, script_source),
         script=None if script_source is None else text_of(script_source),
     )
+    definition = with_delegates(definition, roles)
+    at_work = (*used.values(), *definition.delegates.values())
+    usable = {
+        name: spec
+        for name, spec in tools.items()
+        if name in called or any(role.may_use(name) for role in at_work)
+    }
+    return msgspec.structs.replace(definition, tools=usable)

@@ -1,4 +1,4 @@
-"""Small tools: the time, a calculator, and the question to the user that is never run here."""
+"""Small tools: the time, a calculator; the question to the user and the task handed on, never run here."""
 
 import ast
 import math
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from midstream.language.errors import UserMistake
-from midstream.language.names import REQUEST_USERS_INPUT, Json
+from midstream.language.names import DELEGATE, REQUEST_USERS_INPUT, Json
 from midstream.runtime.ports import ToolOutcome
 from midstream.tools.base import Tool, tool, tool_from
 
@@ -226,8 +226,36 @@ def request_users_input(
     )
 
 
+# --- delegate -----------------------------------------------------------------------------------
+
+
+@tool(effect="read", name=DELEGATE)
+def delegate(
+    role: Annotated[str, msgspec.Meta(min_length=1, description="Who does it.")],
+    task: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1,
+            description="All that is to be known: nothing else of this conversation is seen there.",
+        ),
+    ],
+    files: Annotated[list[str], msgspec.Meta(description="Files the task is about.")] = [],  # noqa: B006
+) -> ToolOutcome:
+    """Have a task done by an agent of another role, and wait for its last words.
+
+    It has a conversation of its own. Several tasks in one reply are done at once: hand on only what does
+    not change the same files.
+    """
+    # The machine makes a branch of these calls, and never runs them.
+    return ToolOutcome(
+        outcome="failed",
+        text="The task was not begun: only a running workflow or chat can hand it on.",
+    )
+
+
 TOOLS: tuple[Tool, ...] = (
     tool_from(get_time),
     tool_from(calculate),
     tool_from(request_users_input),
+    tool_from(delegate),
 )

@@ -15,7 +15,7 @@ from midstream.core.conversation import ToolCall
 from midstream.core.notices import FileChanged
 from midstream.core.question import Question
 from midstream.language.errors import with_hint
-from midstream.language.names import REQUEST_USERS_INPUT
+from midstream.language.names import DELEGATE, NEVER_RUN, REQUEST_USERS_INPUT
 from midstream.tui.changed_lines import differences, in_figures, with_changes
 from midstream.tui.event_lines import (
     Block,
@@ -172,12 +172,14 @@ class AgentEvents:
             result = "\n".join((fact.result, *said)) if is_lost else fact.result
             self._recent.add(title, with_changes(result, changes))
         if halt is not None:
-            if fact.name != REQUEST_USERS_INPUT:
+            if fact.name not in NEVER_RUN:
                 halt.ended(fact.branch, fact.name, fact.outcome)
                 halt.said(fact.branch, said)
             return []
         if fact.name == REQUEST_USERS_INPUT and fact.outcome == "completed":
             return []
+        if fact.name == DELEGATE and call is not None:
+            return []  # Its branch has said how it ended.
         if call is not None and not call.agent and fact.outcome != "completed":
             # A state's own call: what comes of it is told next, and need not say this again.
             self._failures[run, fact.branch] = fact.result

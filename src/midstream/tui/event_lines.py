@@ -16,6 +16,7 @@ What happens in a branch has its name behind the mark, and a second bar:
 So a reply is its speaker's line and then the words, from the first column on, to be copied as they are.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -156,9 +157,16 @@ def speech(agent: str, text: str, *, branch: str = "", is_interrupted: bool = Fa
     return blocks
 
 
+_NUMBERED = re.compile(r"-\d+$")
+"""What tells the second branch of one name from the first."""
+
+
 def speaker(agent: str, branch: str = "") -> Line:
-    """Return the line that says who speaks."""
-    return Line((*branch_label(branch), (BOLD, agent)), SPEAKER, speech_style(agent, branch))
+    """Return the line that says who speaks. A branch that is called what its agent is says it once."""
+    style = speech_style(agent, branch)
+    if _NUMBERED.sub("", branch.rpartition("/")[2]) == agent:
+        return Line(((BOLD, clipped(branch, _LABEL_CELLS)),), SPEAKER, style)
+    return Line((*branch_label(branch), (BOLD, agent)), SPEAKER, style)
 
 
 def structured(agent: str, values: Mapping[str, Json], *, branch: str = "") -> Line:
@@ -343,11 +351,11 @@ _ONE: Final = {"begin": "begins", "go on": "goes on"}
 
 
 def begun(names: Sequence[str], verb: str, *, within: str) -> Line:
-    """Return which branches began, or went on, together."""
+    """Return which branches began, or went on, together; `verb` may be the task they began with."""
     shown = ", ".join(names[:_SHOWN]) + (
         f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     )
-    said = f"  {_ONE[verb] if len(names) == 1 else verb}"
+    said = f"  {_ONE.get(verb, verb) if len(names) == 1 else verb}"
     return Line((*branch_label(within), (BOLD, shown), (DIM, said)), "▶ ", CYAN)
 
 

@@ -24,7 +24,7 @@ from midstream.core.notices import (
 from midstream.core.question import Question
 from midstream.core.run import WAITED, Run
 from midstream.language.errors import with_hint
-from midstream.language.names import REQUEST_USERS_INPUT, STOP
+from midstream.language.names import NEVER_RUN, STOP
 from midstream.tui.agent_events import AgentEvents
 from midstream.tui.event_lines import (
     SPEAKER,
@@ -128,9 +128,7 @@ class EventRenderer:
 
     def open_calls(self) -> list[tuple[str, e.ToolCalled]]:
         """Return the tool calls that run, each with its run, the oldest first."""
-        return [
-            (run, call) for run, call in self.agents.calls() if call.name != REQUEST_USERS_INPUT
-        ]
+        return [(run, call) for run, call in self.agents.calls() if call.name not in NEVER_RUN]
 
     def begun(self) -> list[Block]:
         """Return the branches that began, or went on, and were not told of yet."""

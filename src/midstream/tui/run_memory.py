@@ -29,6 +29,7 @@ from midstream.tui.event_lines import (
 from midstream.tui.output_tail import MAX_ROWS
 from midstream.tui.styled_lines import DIM, Line
 from midstream.views.amounts import span_words
+from midstream.views.calls_in_words import beginning
 from midstream.views.lanes import about
 
 
@@ -65,9 +66,11 @@ class Branches:
             self._about[run.id, branch.branch.path] = about(branch.input, branch.variables)
             self._states[run.id, branch.branch.path] = branch.visit.state
             place, _, name = branch.branch.path.rpartition("/")
-            self._siblings(run.id, place).setdefault(name, False)
+            if not branch.branch.call_id:
+                self._siblings(run.id, place).setdefault(name, False)
         for name, branch in run.visit.branches.items():
-            self._siblings(run.id, "")[name] = branch.status == "finished"
+            if not branch.branch.call_id:
+                self._siblings(run.id, "")[name] = branch.status == "finished"
 
     def entered(self, run: str, branch: str, state: str) -> None:
         """Remember the state a place is in."""
@@ -82,8 +85,11 @@ class Branches:
         path = f"{fact.branch}/{fact.name}".lstrip("/")
         self._about[run, path] = about(fact.input, fact.variables)
         self._since[run, path] = at
-        self._siblings(run, fact.branch)[fact.name] = False
-        self._moved.append((run, fact.branch, "begin", self._short(run, path)))
+        if not fact.call_id:  # Tasks that were handed on end with their calls: nothing joins them.
+            self._siblings(run, fact.branch)[fact.name] = False
+        task = fact.input if fact.call_id and isinstance(fact.input, str) else ""
+        verb = beginning(task) if task else "begin"
+        self._moved.append((run, fact.branch, verb, self._short(run, path)))
 
     def goes_on(self, run: str, branch: str) -> None:
         """Remember a branch that goes on where it was halted."""
@@ -93,7 +99,9 @@ class Branches:
     def end(self, run: str, branch: str, at: float, *, is_done: bool) -> float:
         """Remember how a branch ended; return for how many seconds it was at work."""
         place, _, name = branch.rpartition("/")
-        self._siblings(run, place)[name] = is_done
+        siblings = self._siblings(run, place)
+        if name in siblings:
+            siblings[name] = is_done
         return at - self._since.pop((run, branch), at)
 
     def finished(self, run: str, branch: str) -> list[str]:

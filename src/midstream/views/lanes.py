@@ -8,7 +8,7 @@ import msgspec
 
 from midstream.core.costs import counted
 from midstream.core.routing import living
-from midstream.core.run import Run
+from midstream.core.run import AROUND, Run
 from midstream.core.run_data import look_up
 from midstream.language.names import RESUME, STOP, Json
 from midstream.language.plan import branches_of
@@ -55,7 +55,7 @@ def lanes(run: Run) -> tuple[Lane, ...]:
             tokens=_written(branch),
         )
         for branch in living(run)
-        if branch.visit.phase != "branches"
+        if branch.visit.phase not in AROUND
         or all(each.is_over for each in branch.visit.branches.values())
     )
 

@@ -214,6 +214,8 @@ def _turn(run: Run) -> str:
     assert run.visit.turn is not None
     if not run.visit.turn.calls:
         return f"{run.visit.turn.agent} is thinking"
+    if any(not branch.is_over for branch in run.visit.branches.values()):
+        return _branches(run)
     if not run.is_parked:
         return f"{run.visit.turn.agent} is using {_tools(run)}"
     return _waits(run, run.visit.turn.agent)

@@ -59,7 +59,8 @@ def state_tree(run: Run, *, title: str, now: float) -> Tree:
 
 def _states(run: Run, now: float) -> Tree | None:
     if run.definition is None or run.definition.kind == "chat":
-        return None
+        tasks = _branches(run, now)
+        return Tree("tasks", tuple(tasks)) if tasks else None
     states = run.plan.states
     visited = [name for name in states if name in run.visits or name == run.visit.state]
     rows = [_state(run, name, now) for name in visited[-_MOST:]]

@@ -16,7 +16,7 @@ from midstream.core.costs import Cost, costs, counted, in_words
 from midstream.core.notices import Envelope
 from midstream.core.routing import as_typed
 from midstream.core.run import Run
-from midstream.language.names import REQUEST_USERS_INPUT
+from midstream.language.names import NEVER_RUN
 from midstream.views.amounts import in_short, span_words, time_of_day
 from midstream.views.cells import clipped, one_line
 from midstream.views.listing import Summary, begins_turn, is_heard, summarised
@@ -170,7 +170,7 @@ def history_of(facts: Iterable[Envelope]) -> list[Turned]:
                 place.usages += [] if event.usage is None else [event.usage]
                 if event.is_final:
                     close(event.branch, event.agent, fact.at, "")
-            case e.ToolCalled() if event.name != REQUEST_USERS_INPUT:
+            case e.ToolCalled() if event.name not in NEVER_RUN:
                 place.tools.append(event.name)
             case e.AgentFailed():
                 _add(place, event.partial)

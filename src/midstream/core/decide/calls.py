@@ -7,11 +7,12 @@ import msgspec
 from midstream.core.call_notes import COMMAND, REFUSED
 from midstream.core.conversation import ToolCall
 from midstream.core.decide.budgets import exceeded
+from midstream.core.decide.delegating import delegate
 from midstream.core.decide.transaction import Story
 from midstream.core.events import QuestionAsked, ToolCalled
 from midstream.core.inputs import CallReviewed, RequestedCall
 from midstream.core.run import OpenCall
-from midstream.language.names import REQUEST_USERS_INPUT
+from midstream.language.names import DELEGATE, REQUEST_USERS_INPUT
 from midstream.language.spec import ToolSpec
 from midstream.safety.capability import SHOWN, quoted
 from midstream.safety.redaction import holds_placeholder
@@ -44,6 +45,8 @@ def begin_call(story: Story, agent: str, call: ToolCall, offered: dict[str, Tool
             ToolCalled(call_id=call.id, name=call.name, arguments=call.arguments, agent=agent)
         )
         _ask_user(story, agent, call)
+    elif call.name == DELEGATE:
+        delegate(story, agent, call)
     elif spec.reviewed:
         pass
     elif spec.needs_approval and call.name not in story.whole.run.allowed:

@@ -27,7 +27,7 @@ from midstream.core.pending import call_key, handler_key, handler_of, request_ke
 from midstream.core.pinning import misfit_of
 from midstream.core.question import Question
 from midstream.core.routing import branch_at, living
-from midstream.core.run import WITHIN, Run, Turn, definition_of
+from midstream.core.run import AROUND, WITHIN, Run, Turn, definition_of
 from midstream.core.summaries import is_summary_key
 from midstream.language.errors import did_you_mean
 from midstream.language.names import INTERRUPTED, ErrorKind
@@ -102,7 +102,7 @@ def _run_branches_to_completion(story: Story, before: Run, *, is_anew: bool) -> 
         inner, around = branch_at(story.run, path), branch_at(story.run, path.rpartition("/")[0])
         if inner is None or around is None or inner.is_over:
             continue
-        if around.visit.phase != "branches":
+        if around.visit.phase not in AROUND:
             steering.finish_halt(steering.story_at(story, path))
         else:
             was = branch_at(before, path)

@@ -16,6 +16,7 @@ from midstream.core.decide import steering
 from midstream.core.decide.budgets import ask_for_more, exceeded, is_asked, over_budget
 from midstream.core.decide.calls import begin_call
 from midstream.core.decide.compacting import hand_over_queued
+from midstream.core.decide.delegating import hand_in
 from midstream.core.decide.transaction import Story
 from midstream.core.decide.transitions import (
     await_input,
@@ -29,7 +30,7 @@ from midstream.core.decide.transitions import (
 from midstream.core.fold.fold_branches import merged
 from midstream.core.fold.fold_halts import is_at_rest
 from midstream.core.run import FREE, WAITED, OpenCall, Run, definition_of
-from midstream.core.run_data import look_up
+from midstream.core.run_data import as_text, look_up
 from midstream.language.data_paths import Missing, stored, within
 from midstream.language.names import INTERRUPTED, ErrorKind, Json, Outcome
 from midstream.language.plan import branches_of, sub_workflow, time_of, wait_of
@@ -59,6 +60,10 @@ def run_to_completion(story: Story, *, is_new_request: bool) -> None:
             leave(story)
             is_new_request = True
             pause_if_over(story)
+        elif run.visit.phase == "turn" and run.visit.branches and _advance_tasks(story):
+            # The request that follows the last of its calls has not begun.
+            turn = story.run.visit.turn
+            is_new_request = is_new_request or (turn is not None and not turn.calls)
         elif run.visit.phase not in _BEGINS or not begin_work(story, is_new_request=is_new_request):
             break
         run = story.run
@@ -71,6 +76,15 @@ def run_to_completion(story: Story, *, is_new_request: bool) -> None:
         and is_new_request
     ):
         steering.deliver_steers(story)
+
+
+def _advance_tasks(story: Story) -> bool:
+    """Let tasks begin that calls have handed on, and hand in what they came to; False: there are none."""
+    for inner in story.living():
+        if inner.run.visit.phase == "leaving":
+            run_to_completion(inner, is_new_request=True)
+            return True
+    return hand_in(story)
 
 
 _BEGINS = frozenset({"turn", "call", "asking", "resting", "branches"})
@@ -130,11 +144,6 @@ def _fill(story: Story, value: Json, what: str) -> tuple[Json, bool]:
         words = f"{what} of the state {story.run.visit.state!r}: {error.what}"
         failed(story, "template", words, error.hint, fault="author")
         return None, False
-
-
-def as_text(value: Json) -> str:
-    """Return a value as people and models read it."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 # --- prompts and tools --------------------------------------------------------------------------

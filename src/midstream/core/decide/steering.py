@@ -23,6 +23,7 @@ from midstream.core import events as e
 from midstream.core.call_notes import COMMAND
 from midstream.core.conversation import ToolCall
 from midstream.core.decide import compacting
+from midstream.core.decide.delegating import hand_in
 from midstream.core.decide.transaction import BranchStory, Story
 from midstream.core.decide.transitions import (
     enter,
@@ -42,7 +43,7 @@ from midstream.core.question import NOT_KNOWN as NOT_KNOWN
 from midstream.core.question import OUTCOMES as OUTCOMES
 from midstream.core.question import STOP_THERE, Question, chosen, misfit
 from midstream.core.routing import Destination, branch_at, policy_of
-from midstream.core.run import WITHIN, OpenCall, Run, definition_of, question_of
+from midstream.core.run import AROUND, WITHIN, OpenCall, Run, definition_of, question_of
 from midstream.language.names import INTERRUPTED, ErrorKind, Json, Policy
 
 STOPPED = "Stopped: the user interrupted."
@@ -134,7 +135,7 @@ def _heard(story: Story, input: UserSaid, waiting_for: Question | None) -> None:
 def _unasked(story: Story, input: UserSaid) -> None:
     story, text = story_at(story, input.to.branch), input.to.text
     run = story.run
-    if any(around.run.visit.phase != "branches" for around in story.around_it()):
+    if any(around.run.visit.phase not in AROUND for around in story.around_it()):
         _keep_for_later(story, input)
         return
     if run.visit.phase == "halting" and run.halt.leads_to == "stop":
@@ -433,8 +434,8 @@ def halt(
     for inner in story.living():
         head = (run.visit.step, WITHIN, inner.name)
         seen = tuple(replace(part, key=part.key[3:]) for part in shown if part.key[:3] == head)
-        if leads_to == "stop":
-            stop_branch(inner, reason, seen)
+        if leads_to == "stop" or inner.run.branch.call_id:
+            stop_branch(inner, reason or "interrupted", seen)
         else:
             hold_branch(inner, seen, told)
     not_run, stopped, unanswered = told
@@ -498,6 +499,8 @@ def finish_halt(story: Story) -> None:
     run = story.run
     if run.visit.phase not in ("halting", "held"):
         return
+    if hand_in(story, _REASONS.get(run.halt.leads_to, _REASONS["words"])[1]):
+        run = story.run
     if run.visit.turn is not None and run.visit.turn.calls:
         call = run.visit.turn.calls[0]
         if run.visit.turn.agent or call.status != "done":

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from midstream.core.append_only import logged, relogged
 from midstream.core.conversation import Message
+from midstream.core.costs import counted
 from midstream.core.events import BranchFailed, BranchFinished, BranchStarted, BranchStopped
 from midstream.core.fold.fold_contexts import starting_messages
 from midstream.core.fold.fold_halts import may_have_happened
@@ -21,16 +22,17 @@ from midstream.core.run import (
     question_of,
     with_inbox,
 )
-from midstream.language.names import Json
+from midstream.language.names import START, Json
 from midstream.language.plan import (
     branch_definition,
     branch_of,
+    delegated_definition,
     entry_of,
     named_input,
     plan_of,
     resumes_inside,
 )
-from midstream.language.spec import SubWorkflow
+from midstream.language.spec import Definition, State, SubWorkflow
 
 
 def with_questions_of(run: Run, after: Inbox, before: Inbox) -> Run:
@@ -74,6 +76,7 @@ def ended_branch(run: Run, fact: BranchFinished | BranchFailed | BranchStopped) 
     is_unsure = isinstance(fact, BranchFailed) and may_have_happened(run)
     if run.branch.base is not None:
         changes, data = changes_since(run.branch.base, run.common_data), {}
+    left = _left_by(run) if run.branch.call_id else None
     run = replace(
         run,
         visit=replace(
@@ -93,13 +96,31 @@ def ended_branch(run: Run, fact: BranchFinished | BranchFailed | BranchStopped) 
         case BranchFinished():
             return replace(run, status="finished", output=fact.output)
         case BranchFailed():
-            return replace(run, status="failed", error=fact.error)
+            return replace(run, status="failed", error=fact.error, output=left)
         case BranchStopped():
-            return replace(run, status="stopped")
+            return replace(run, status="stopped", output=left)
+
+
+def _left_by(run: Run) -> str:
+    """Return what is to be known of a task that was not done to its end: what it did and said last."""
+    said = [message for messages in run.contexts.values() for message in messages if message.author]
+    own = [message for message in said if message.author == run.branch.role]
+    parts = []
+    if run.usage.tool_calls:
+        parts.append(f"It had made {counted(run.usage.tool_calls, 'tool call')}.")
+    if any(result.outcome == "unknown" for message in own for result in message.results):
+        parts.append("The outcome of one is unknown: verify before repeating.")
+    last = next((message for message in reversed(own) if message.text), None)
+    if last is not None:
+        cut = ", interrupted" if last.interrupted else ""
+        parts.append(f"Its last words{cut}: {last.text}")
+    return " ".join(parts)
 
 
 def started_branch(run: Run, fact: BranchStarted) -> Run:
-    """Return a branch of the run's state as it begins."""
+    """Return a branch of the run's state, or of an agent's call there, as it begins."""
+    if fact.call_id:
+        return _task(run, fact)
     state = run.plan.states[run.visit.state]
     branch = branch_of(state, fact.name)
     definition = branch_definition(definition_of(run), state, fact.name)
@@ -135,6 +156,39 @@ def started_branch(run: Run, fact: BranchStarted) -> Run:
         workspace=run.workspace,
         inbox=Inbox(last_number=run.inbox.last_number),
     )
+
+
+def _task(run: Run, fact: BranchStarted) -> Run:
+    definition = delegated_definition(definition_of(run), fact.role, fact.agent)
+    workflow = definition.workflow
+    return Run(
+        id=run.id,
+        definition=definition,
+        plan=plan_of(workflow),
+        visit=Visit(phase="leaving", chosen=START),
+        branch=BranchOf(
+            path=f"{run.branch.path}/{fact.name}".lstrip("/"),
+            flows=run.branch.flows,
+            has_resume=True,
+            call_id=fact.call_id,
+            role=fact.role,
+            caller=fact.agent,
+        ),
+        contexts={context.name: starting_messages(context) for context in workflow.contexts},
+        input=fact.input,
+        allowed=run.allowed,
+        approvals=run.approvals,
+        workspace=run.workspace,
+        inbox=Inbox(last_number=run.inbox.last_number),
+    )
+
+
+def inner_definition(definition: Definition, state: State, branch: Run) -> Definition:
+    """Return what a branch of a state runs under a definition of the run around it."""
+    own = branch.branch
+    if own.call_id:
+        return delegated_definition(definition, own.role, own.caller)
+    return branch_definition(definition, state, own.path.rpartition("/")[2])
 
 
 # --- what branches changed of `common_data` --------------------------------------------------

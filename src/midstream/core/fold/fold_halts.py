@@ -16,6 +16,7 @@ from midstream.core.run import (
     Trouble,
     Turn,
     Visit,
+    branch_for,
     with_inbox,
     with_visit,
 )
@@ -196,14 +197,14 @@ def may_have_happened(run: Run) -> bool:
 
 
 def _stopping(run: Run) -> Run:
-    """Return the run with its running `once` calls marked as being stopped."""
+    """Return the run with those of its running calls marked that take a while to stop."""
     if run.visit.turn is None or not run.visit.turn.calls:
         return run
     if _unsure_call(run.visit.turn) is not None:
         return with_visit(run, turn=None)  # it has ended before: only what became of it was asked
     calls = tuple(
         replace(call, status="stopping")
-        if call.status == "running" and call.effect == "once"
+        if call.status == "running" and (call.effect == "once" or branch_for(run, call) is not None)
         else call
         for call in run.visit.turn.calls
     )

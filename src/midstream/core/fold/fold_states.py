@@ -4,12 +4,12 @@ from msgspec.structs import replace
 
 from midstream.core.data_edits import edited
 from midstream.core.events import DefinitionChanged, HandlerRan, RunStarted, StateTransition
-from midstream.core.fold.fold_branches import with_context
+from midstream.core.fold.fold_branches import inner_definition, with_context
 from midstream.core.fold.fold_contexts import starting_messages, with_changes
 from midstream.core.run import Run, Turn, Visit, with_halt, with_visit
 from midstream.language.data_paths import stored
 from midstream.language.names import INTERRUPTED, RESUME, START, STOP, Json, Phase
-from midstream.language.plan import Plan, branch_definition, named_input, plan_of
+from midstream.language.plan import Plan, named_input, plan_of
 from midstream.language.spec import Definition, State
 
 _NONE: dict[str, Run] = {}
@@ -74,7 +74,7 @@ def _redefined_all(
         return branches
     spec = plan.states[state]
     return {
-        name: with_definition(branch, branch_definition(definition, spec, name))
+        name: with_definition(branch, inner_definition(definition, spec, branch))
         for name, branch in branches.items()
     }
 
