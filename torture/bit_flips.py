@@ -101,7 +101,7 @@ async def _read(path: Path) -> dict[str, object]:
                     answer = str(error)
                 # A snapshot is a cache: to have none is no wrong answer.
                 answers[what] = "no snapshot" if answer is None else answer
-        for what, question in (("letters", store.mail()), ("listing", store.listing())):
+        for what, question in (("letters", store.mail("")), ("listing", store.listing())):
             try:
                 answers[what] = await question
             except MidstreamError as error:

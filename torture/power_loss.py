@@ -229,7 +229,7 @@ def _wrong_with(folder: Path, files: dict[str, bytes], before: list[Operation]) 
 async def _read_whole(path: Path, before: list[Operation]) -> str:
     store = SqliteStore.opened(path)
     try:
-        mails = {mail.id for mail in await store.mail()}
+        mails = {mail.id for mail in await store.mail("")}
         for acknowledged in before:
             if not isinstance(acknowledged, Acknowledged):
                 continue

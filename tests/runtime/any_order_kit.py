@@ -202,9 +202,15 @@ class MemoryDisk(MemoryStore):
         self.disk.room()
         return await super().post(mail)
 
-    async def mail(self, run: str | None = None) -> list[Mail]:
+    async def mail(self, owner: str) -> list[Mail]:
         await self.takes_time()
-        mails = await super().mail(run)
+        mails = await super().mail(owner)
+        await self.takes_time()
+        return mails
+
+    async def undelivered(self, run: str) -> list[Mail]:
+        await self.takes_time()
+        mails = await super().undelivered(run)
         await self.takes_time()
         return mails
 

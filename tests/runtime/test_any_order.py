@@ -211,11 +211,11 @@ class AnyOrder(RuleBasedStateMachine):
 
     async def is_mail_delivered(self, owned: list[Shadow]) -> bool:
         """Return whether the messages that can be delivered are; those of no effect show nowhere else."""
-        waiting = Counter(mail.run for mail in await self.visitor.mail())
-        return all(
-            waiting[shadow.id] == len(shadow.mails) or shadow.is_stopping_by_mail
-            for shadow in owned
-        )
+        for shadow in owned:
+            waiting = await self.visitor.undelivered(shadow.id)
+            if len(waiting) != len(shadow.mails) and not shadow.is_stopping_by_mail:
+                return False
+        return True
 
     def is_settled(self, shadow: Shadow) -> bool:
         assert shadow.owner is not None
@@ -759,7 +759,7 @@ class AnyOrder(RuleBasedStateMachine):
         shadow.was_cut = was_cut
         shadow.held.clear()
         shadow.is_stopping_by_mail = False
-        shadow.mails = await self.visitor.mail(shadow.id)
+        shadow.mails = await self.visitor.undelivered(shadow.id)
 
     @precondition(lambda self: self.is_calm() and self.at_work())
     @rule(data=st.data(), steps=st.integers(0, 14), what=st.integers(0, 5))
@@ -831,7 +831,7 @@ class AnyOrder(RuleBasedStateMachine):
         kept = {kept.id: kept for kept in await self.visitor.listing()}[shadow.id]
         assert kept.was_cut or not shadow.was_cut
         shadow.was_cut = kept.was_cut
-        shadow.mails = await self.visitor.mail(shadow.id)
+        shadow.mails = await self.visitor.undelivered(shadow.id)
 
     def end_somehow(self, shadow: Shadow, waiting: Waiting) -> list[AnyInput]:
         """Let an effect end well; return what comes of it."""
@@ -922,7 +922,7 @@ class AnyOrder(RuleBasedStateMachine):
             facts = [envelope.event for envelope in journal]
             assert facts == shadow.facts, unlike(facts, shadow.facts)
             assert [envelope.seq for envelope in journal] == list(range(1, len(facts) + 1))
-            waiting = {mail.id for mail in await self.visitor.mail(shadow.id)}
+            waiting = {mail.id for mail in await self.visitor.undelivered(shadow.id)}
             self.check_lines(shadow, shadow.facts, waiting)
             await self.check_owner(shadow)
 

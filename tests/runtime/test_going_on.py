@@ -110,7 +110,7 @@ async def test_what_was_sent_meanwhile_is_heard_before_the_run_is_said_to_wait()
 
     assert run.status == "finished"
     assert run.inbox.lines["a"].disposition == "answered"
-    assert await store.mail() == []
+    assert await store.mail("") == []
 
 
 async def test_an_answer_is_given_as_soon_as_it_is_asked_for() -> None:

@@ -177,7 +177,7 @@ async def test_words_survive_the_death_of_who_should_have_heard_them(place: Plac
         await machine.leave()  # deaf from here on, as a hung process is
         async with attached(place, machine.id) as remote:
             saying = asyncio.create_task(remote.say("yes", id="mine"))
-            while not await remote._store.mail(machine.id):
+            while not await remote._store.undelivered(machine.id):
                 await remote._store.changed(1.0)
             place.kill(first.store)
             if first.engine._live is not None:  # a process that dies takes its sockets with it
@@ -215,7 +215,7 @@ async def test_words_answer_what_is_asked_when_they_are_sent_and_nothing_later(
         for machine in (asking, busy):
             async with attached(place, machine.id) as remote:
                 await remote.say("yes")
-                mails += await remote._store.mail(machine.id)
+                mails += await remote._store.undelivered(machine.id)
 
     assert [(mail.question, mail.unasked) for mail in mails] == [
         ("q1", False),
@@ -300,7 +300,7 @@ async def test_nobody_can_be_told_to_stop_a_run_nobody_runs(place: Place) -> Non
                 await remote.stop()
             await remote.halt()
 
-            assert await remote._store.mail(machine.id) == []
+            assert await remote._store.undelivered(machine.id) == []
 
 
 async def test_words_that_wait_for_an_owner_can_be_taken_back(place: Place) -> None:
@@ -313,7 +313,7 @@ async def test_words_that_wait_for_an_owner_can_be_taken_back(place: Place) -> N
             receipt = await remote.say("yes")
             await remote.withdraw(receipt.input_id)
 
-            assert await remote._store.mail(machine.id) == []
+            assert await remote._store.undelivered(machine.id) == []
             ended = await stop_here(remote._store, JumpingClock(), machine.id, reason="enough")
             assert await refused(remote._store, ended) == []
 
@@ -332,7 +332,7 @@ async def test_words_whose_run_ends_before_it_hears_them_are_refused(place: Plac
             again = await remote.say("yes", id="mine")
             late = await refused(remote._store, ended)
 
-            assert await remote._store.mail(machine.id) == []
+            assert await remote._store.undelivered(machine.id) == []
     assert receipt.handling == "queue"
     assert record is not None
     assert (record.disposition, record.reason) == ("rejected", "the run has ended")

@@ -174,7 +174,7 @@ async def test_where_no_fact_is_damaged_none_is_lost(
     assert done.damaged.exists()
     assert await read(path) == kept
     async with opened(path) as store:
-        assert [mail.text for mail in await store.mail()] == ["hello"]
+        assert [mail.text for mail in await store.mail("")] == ["hello"]
         for listed in await every(store):
             assert (listed.damaged, listed.seq) == ("", len(kept[listed.id]))
         key = await store.put(b"content")

@@ -49,7 +49,7 @@ async def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path
         assert str(path) in caught.value.what
         assert caught.value.hint
         assert await store.read("r") == [fact("r", 1)]
-        assert await store.mail() == []
+        assert await store.mail("") == []
         await store.set_quota(2**30)
         await store.append("r", 1, [fact("r", 2), fact("r", 3, LARGE)])
         assert len(await store.read("r")) == 3

@@ -99,7 +99,7 @@ async def test_the_journal_of_the_first_format_is_read_whole(tmp_path: Path) -> 
         assert await store.read("f") == facts("f", 1, 3)
         assert await store.read("g") == [*facts("g", 1, 3), fact("g", 4, "of the fork")]
         assert len(await store.read("golden22")) == 23
-        assert await store.mail() == [Mail(id="2", run="r", at=2.5, text="wörds")]
+        assert await store.mail("") == [Mail(id="2", run="r", at=2.5, text="wörds")]
         assert await store.snapshot("r") == (3, b"folded", {})
 
 
@@ -134,7 +134,7 @@ async def test_the_journal_of_the_second_format_is_read_whole(tmp_path: Path) ->
         ]
         assert {"left", "right", "1", "2", "inner"} == {e.event.branch for e in told} - {""}
         assert await store.read("f") == facts("f", 1, 3)
-        assert await store.mail() == [Mail(id="1", run="r", at=2.5, text="wörds")]
+        assert await store.mail("") == [Mail(id="1", run="r", at=2.5, text="wörds")]
 
 
 def test_a_yes_to_a_tool_becomes_a_review_of_each_call() -> None:

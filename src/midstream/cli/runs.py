@@ -94,7 +94,7 @@ def show(options: Options, run: str, drawn: bool) -> int:
             kept=kept,
             run=stands,
             facts=facts,
-            mails=() if stands.is_over else await journal.store.mail(kept.id),
+            mails=() if stands.is_over else await journal.store.undelivered(kept.id),
             refused=await refused(journal.store, stands),
             journal=str(journal.path),
         )

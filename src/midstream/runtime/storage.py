@@ -191,8 +191,14 @@ class Inbox(Protocol):
         A delivered message is remembered by its id for as long as the run is.
         """
 
-    async def mail(self, run: str | None = None) -> list[Mail]:
-        """Return the undelivered messages, of one run or of all, the oldest first."""
+    async def mail(self, owner: str) -> list[Mail]:
+        """Return the undelivered messages to the runs of a living owner, the oldest first.
+
+        "" is nobody: those to runs that no process runs now.
+        """
+
+    async def undelivered(self, run: str) -> list[Mail]:
+        """Return the undelivered messages to one run, the oldest first."""
 
     async def posted(self, run: str) -> list[Mail]:
         """Return every message there ever was to a run, delivered or not, the oldest first."""

@@ -257,14 +257,19 @@ class MemoryStore:
         self._changed()
         return kept
 
-    async def mail(self, run: str | None = None) -> list[Mail]:
-        """Return the undelivered messages, the oldest first."""
+    async def mail(self, owner: str) -> list[Mail]:
+        """Return the undelivered messages to the runs of an owner, the oldest first."""
         self._refuse_closed()
-        return [
-            mail
-            for key, mail in self._contents.mails.items()
-            if key not in self._contents.delivered and run in (None, mail.run)
-        ]
+        return [mail for mail in self._undelivered() if self._contents.living(mail.run) == owner]
+
+    async def undelivered(self, run: str) -> list[Mail]:
+        """Return the undelivered messages to one run, the oldest first."""
+        self._refuse_closed()
+        return [mail for mail in self._undelivered() if mail.run == run]
+
+    def _undelivered(self) -> Iterator[Mail]:
+        contents = self._contents
+        return (mail for key, mail in contents.mails.items() if key not in contents.delivered)
 
     async def posted(self, run: str) -> list[Mail]:
         """Return every message there ever was to a run, the oldest first."""

@@ -1,8 +1,8 @@
 """The other tables: the listing, the inbox, the leases and the snapshots.
 
-Every function but `listing`, `matching`, `run`, `lineage`, `posted`, `Waiting`, `kept_pages` and
-`newest_snapshot` writes, inside a transaction of the writing thread, and raises a refusal only before it
-has written anything.
+Every function but `listing`, `matching`, `run`, `lineage`, `posted`, `mail`, `undelivered`, `kept_pages`
+and `newest_snapshot` writes, inside a transaction of the writing thread, and raises a refusal only before
+it has written anything.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -162,35 +162,28 @@ def deliver(connection: apsw.Connection, run: str, id: str) -> None:
     connection.execute("update inbox set delivered=? where run=? and id=?", (DELIVERED, run, id))
 
 
-class Waiting:
-    """The messages not yet delivered, found without walking through all that ever were.
+def mail(connection: apsw.Connection, owner: str, owners: Owners) -> list[Mail]:
+    """Return the undelivered messages to the runs of an owner, the oldest first, damaged ones left out."""
+    query = f"select {_COLUMNS} from inbox {{}} where {IS_WAITING} order by number"  # nosec B608  # columns of ours
+    try:
+        rows = connection.execute(query.format("indexed by inbox_waiting")).fetchall()
+    except apsw.CorruptError:
+        rows = connection.execute(query.format("not indexed")).fetchall()
+    is_alive = cache(owners.is_alive)
 
-    Before `_from` all are delivered, and a delivered one stays so. Used by one thread.
-    """
+    @cache
+    def is_meant(run: str) -> bool:
+        leased = lease_of(connection, run)
+        return leased == owner if leased and is_alive(leased) else not owner
 
-    def __init__(self) -> None:
-        self._from = 0
+    mails = (_mail_in(row) for row in rows)
+    return [each for each in mails if each is not None and is_meant(each.run)]
 
-    def mail(self, connection: apsw.Connection, run: str | None) -> list[Mail]:
-        """Return them, of one run or of all, the oldest first. Damaged ones are left out."""
-        if run is not None:
-            rows = _undelivered(connection, run)
-            return [mail for row in rows if (mail := _mail_in(row)) is not None]
-        found: list[Mail] = []
-        is_gapless = True
-        for row in connection.execute(
-            f"select {_COLUMNS} from inbox where number>? order by number",  # nosec B608  # columns of ours
-            (self._from,),
-        ):
-            if row[4] == DELIVERED:
-                if is_gapless:
-                    self._from = row[0]
-                continue
-            is_gapless = False
-            mail = _mail_in(row)
-            if mail is not None:
-                found.append(mail)
-        return found
+
+def undelivered(connection: apsw.Connection, run: str) -> list[Mail]:
+    """Return the undelivered messages to one run, the oldest first. Damaged ones are left out."""
+    rows = _undelivered(connection, run)
+    return [mail for row in rows if (mail := _mail_in(row)) is not None]
 
 
 def _mail_in(row: tuple[object, ...]) -> Mail | None:

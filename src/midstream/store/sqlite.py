@@ -50,7 +50,6 @@ class SqliteStore:
         self._blobs = FileBlobStore(
             Path(f"{path}.d") / "shelf", owners.me
         )  # as older ones named it
-        self._waiting = rows.Waiting()
         self._guard = guard
         self._is_closed = self._was_lost = False
         self._closing = threading.Lock()
@@ -172,9 +171,13 @@ class SqliteStore:
         """Keep a message and return the kept one."""
         return await self._writer.submit(partial(rows.post, mail=mail))
 
-    async def mail(self, run: str | None = None) -> list[Mail]:
-        """Return the undelivered messages, the oldest first."""
-        return await self._reader.submit(partial(self._waiting.mail, run=run))
+    async def mail(self, owner: str) -> list[Mail]:
+        """Return the undelivered messages to the runs of an owner, the oldest first."""
+        return await self._reader.submit(partial(rows.mail, owner=owner, owners=self._owners))
+
+    async def undelivered(self, run: str) -> list[Mail]:
+        """Return the undelivered messages to one run, the oldest first."""
+        return await self._reader.submit(partial(rows.undelivered, run=run))
 
     async def posted(self, run: str) -> list[Mail]:
         """Return every message there ever was to a run, the oldest first."""

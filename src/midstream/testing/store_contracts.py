@@ -766,11 +766,11 @@ class StoreContract(JournalContract):
         mail = Mail(id="1", run="r", at=1.5, text="hi")
 
         assert await store.post(mail) == mail
-        assert await store.mail("r") == [mail]
-        assert await store.mail("r") == [mail]
+        assert await store.undelivered("r") == [mail]
+        assert await store.undelivered("r") == [mail]
         await store.delivered("r", "1")
-        assert await store.mail("r") == []
-        assert await store.mail() == []
+        assert await store.undelivered("r") == []
+        assert await store.mail("") == []
 
     @soon
     async def test_messages_come_back_whole(self, store: Store, another: Another) -> None:
@@ -783,7 +783,7 @@ class StoreContract(JournalContract):
         for mail in posted:
             await store.post(mail)
 
-        assert await (await another()).mail("r") == posted
+        assert await (await another()).undelivered("r") == posted
 
     @soon
     async def test_the_same_id_again_is_the_same_message(
@@ -796,7 +796,7 @@ class StoreContract(JournalContract):
 
         assert await store.post(second) == first
         assert await other.post(second) == first
-        assert await store.mail() == [first]
+        assert await store.mail("") == [first]
 
     @soon
     async def test_a_delivered_message_is_remembered(self, store: Store, another: Another) -> None:
@@ -806,7 +806,7 @@ class StoreContract(JournalContract):
         again = await _reopened(store, another)
 
         assert await again.post(Mail(id="1", run="r", at=2.0, text="second")) == first
-        assert await again.mail() == []
+        assert await again.mail("") == []
 
     @soon
     async def test_of_one_id_posted_at_once_one_is_kept(
@@ -820,7 +820,7 @@ class StoreContract(JournalContract):
         receipts = await asyncio.gather(*posting)
 
         assert len(set(receipts)) == 1
-        assert await store.mail() == [receipts[0]]
+        assert await store.mail("") == [receipts[0]]
 
     @soon
     async def test_messages_are_the_oldest_first_and_of_their_run(self, store: Store) -> None:
@@ -828,9 +828,9 @@ class StoreContract(JournalContract):
         for mail in posted:
             await store.post(mail)
 
-        assert await store.mail() == posted
-        assert await store.mail("b") == posted[1::2]
-        assert await store.mail("nobody") == []
+        assert await store.mail("") == posted
+        assert await store.undelivered("b") == posted[1::2]
+        assert await store.undelivered("nobody") == []
 
     @soon
     async def test_an_id_is_unique_for_its_run_only(self, store: Store) -> None:
@@ -838,7 +838,7 @@ class StoreContract(JournalContract):
         await store.post(Mail(id="1", run="b", at=2.0))
         await store.delivered("a", "1")
 
-        assert [mail.run for mail in await store.mail()] == ["b"]
+        assert [mail.run for mail in await store.mail("")] == ["b"]
 
     @soon
     async def test_an_unknown_message_is_left_unknown(self, store: Store) -> None:
@@ -846,7 +846,7 @@ class StoreContract(JournalContract):
         mail = Mail(id="1", run="r", at=1.0)
         await store.post(mail)
 
-        assert await store.mail() == [mail]
+        assert await store.mail("") == [mail]
 
     @soon
     async def test_messages_delivered_out_of_order(self, store: Store) -> None:
@@ -855,11 +855,11 @@ class StoreContract(JournalContract):
             await store.post(mail)
         for id in ("3", "0", "1"):
             await store.delivered("r", id)
-            await store.mail("r")
+            await store.undelivered("r")
 
-        assert await store.mail("r") == [posted[2], posted[4]]
+        assert await store.undelivered("r") == [posted[2], posted[4]]
         await store.post(late := Mail(id="late", run="r", at=9.0))
-        assert await store.mail("r") == [posted[2], posted[4], late]
+        assert await store.undelivered("r") == [posted[2], posted[4], late]
 
     @soon
     async def test_messages_are_there_after_a_kill(
@@ -870,7 +870,7 @@ class StoreContract(JournalContract):
         await other.post(mail)
         await cut(other)
 
-        assert await store.mail("r") == [mail]
+        assert await store.undelivered("r") == [mail]
 
     @soon
     async def test_a_message_that_is_no_text_is_refused(self, store: Store) -> None:
@@ -880,7 +880,34 @@ class StoreContract(JournalContract):
         assert isinstance(
             await error_of(store.post(Mail(id="2", run="r", at=float("nan")))), AuthorMistake
         )
-        assert await store.mail() == []
+        assert await store.mail("") == []
+
+    @soon
+    async def test_messages_are_asked_for_by_who_runs_their_run(
+        self, store: Store, another: Another, cut: Cut
+    ) -> None:
+        other, dead = await another(), await another()
+        for run, owner in (("ours", store), ("theirs", other), ("cut", dead), ("left", other)):
+            await store.append(run, 0, started(run))
+            await owner.claim(run)
+        await other.release("left")
+        mails = {
+            run: await other.post(Mail(id="1", run=run, at=1.0))
+            for run in ("ours", "theirs", "cut", "left", "unknown")
+        }
+        late = await other.post(Mail(id="2", run="ours", at=2.0))
+        gone = dead.me
+        await cut(dead)
+
+        assert await store.mail(store.me) == [mails["ours"], late]
+        assert await store.mail(other.me) == [mails["theirs"]]
+        assert await store.mail(gone) == []
+        assert await store.mail("") == [mails["cut"], mails["left"], mails["unknown"]]
+        assert await store.mail("nobody") == []
+        await store.delivered("ours", "1")
+        assert await other.mail(store.me) == [late]
+        await store.claim("cut")
+        assert await store.mail(store.me) == [mails["cut"], late]
 
     # --- who has which run ----------------------------------------------------------------------
 
@@ -1135,7 +1162,7 @@ class StoreContract(JournalContract):
         mail = Mail(id="1", run="r", at=1.0)
 
         async def watch() -> None:
-            while not await store.mail():
+            while not await store.mail(""):
                 await store.changed(60)
 
         async with asyncio.TaskGroup() as group:
@@ -1143,7 +1170,7 @@ class StoreContract(JournalContract):
             await asyncio.sleep(0.03)
             await other.post(mail)
 
-        assert await store.mail() == [mail]
+        assert await store.mail("") == [mail]
 
     @soon
     async def test_a_change_between_two_waits_is_not_missed(
@@ -1154,7 +1181,7 @@ class StoreContract(JournalContract):
         await other.post(Mail(id="1", run="r", at=1.0))
         await store.changed(60)
 
-        assert len(await store.mail()) == 1
+        assert len(await store.mail("")) == 1
 
     @soon
     async def test_waiting_ends_in_time(self, store: Store) -> None:

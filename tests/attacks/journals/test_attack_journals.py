@@ -60,7 +60,7 @@ async def is_held(path: Path) -> None:
                     assert one.id in KEPT or one.damaged
                     assert not one.owner
             with contextlib.suppress(MidstreamError):
-                assert all(mail == MAIL for mail in await store.mail())
+                assert all(mail == MAIL for mail in await store.mail(""))
             with contextlib.suppress(MidstreamError):
                 assert await store.snapshot("r") in (None, (5, b"folded", PAGES))
         finally:

@@ -210,7 +210,7 @@ class LocalEngine:
     async def _bring_up_to_date(self, machine: WorkflowStateMachine) -> None:
         """Hand over the messages that waited. What cannot be taken now the dispatcher brings later."""
         with contextlib.suppress(MidstreamError):
-            mails = await self.store.mail(machine.id)
+            mails = await self.store.undelivered(machine.id)
             await deliver(self.store, self._hearing, machine, mails)
 
     def _addressee(self, id: str) -> WorkflowStateMachine | None:

@@ -156,30 +156,28 @@ class MailDispatcher:
         # Read while a run's messages are being handed over, some of its may be delivered by now.
         busy = set(self._busy)
         by_run: dict[str, list[Mail]] = {}
-        for mail in await self._store.mail():
+        for mail in await self._store.mail(self._store.me):
             by_run.setdefault(mail.run, []).append(mail)
-        strange: list[Mail] = []
         for run, mails in by_run.items():
             machine = self._machine(run)
-            if machine is None:
-                strange += mails
             # One task a run: a stop that takes its time holds up no other run's messages.
             if machine is not None and run not in busy:
                 task = asyncio.create_task(self._deliver(machine, mails))
                 self._busy[run] = task
                 task.add_done_callback(partial(self._gone, run))
-        await self._put_away(strange)
+        await self._put_away()
 
-    async def _put_away(self, mails: list[Mail]) -> None:
+    async def _put_away(self) -> None:
         """Hand out no more what came to a run that has ended and whose process is gone."""
-        mails = [each for each in mails if (each.run, each.id) not in self._judged]
         now = asyncio.get_running_loop().time()
-        if not mails or now < self._sweeps_at:
+        if now < self._sweeps_at:
             return
         self._sweeps_at = now + SWEEP_EVERY_S
-        kept = {id: await self._store.lineage(id) for id in {mail.run for mail in mails}}
+        every = await self._store.mail("")
+        mails = [each for each in every if (each.run, each.id) not in self._judged]
+        kept = {id: await self._store.run(id) for id in {mail.run for mail in mails}}
         for mail in mails:
-            run = next(iter(kept[mail.run]), None)
+            run = kept[mail.run]
             if run is None or run.owner or run.damaged:
                 continue  # its owner sees to it
             if run.summary.is_over:

@@ -226,7 +226,7 @@ class RemoteMachine:
     async def withdraw(self, input_id: str) -> None:
         """Take back words that have not been delivered yet."""
         if not await self.owner():
-            mails = await self._store.mail(self.id)
+            mails = await self._store.undelivered(self.id)
             if any(mail.id == input_id for mail in mails):
                 # Nobody has heard of them, and now nobody will. That they were taken back is kept.
                 taken_back = self._mail("withdraw", text=input_id)
@@ -363,7 +363,7 @@ class RemoteMachine:
         owner = await self.owner()
         wake(self._sockets, owner)
         while not (is_done() or self._run.is_over):
-            is_waiting = any(each.id == mail.id for each in await self._store.mail(self.id))
+            is_waiting = any(each.id == mail.id for each in await self._store.undelivered(self.id))
             if not is_waiting:
                 await self._read()
                 return True

@@ -132,7 +132,7 @@ async def cut_runs(store: Store, workspace: Path, limit: int | None = None) -> l
     here = str(workspace)
     found = await _cut(walk(store, workspace=here, status=_OWED), limit)
     found += await _cut(walk(store, workspace=here, kind="workflow", status=_WAITING), limit)
-    for id in {mail.run for mail in await store.mail()} - {kept.id for kept in found}:
+    for id in {mail.run for mail in await store.mail("")} - {kept.id for kept in found}:
         kept = await store.run(id)
         if kept is not None and kept.summary.workspace in (here, "") and _is_cut(kept):
             found.append(kept)
@@ -163,12 +163,12 @@ async def mail_taken(machine: Machine, store: Store) -> None:
 
     Those that cannot be taken now are waited for a few seconds at most; they stay where they are.
     """
-    had = {mail.id for mail in await store.mail(machine.run.id)}
+    had = {mail.id for mail in await store.undelivered(machine.run.id)}
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(TAKEN_WITHIN_S):
             while had and not machine.is_closed:
                 await store.changed(0.05)
-                had &= {mail.id for mail in await store.mail(machine.run.id)}
+                had &= {mail.id for mail in await store.undelivered(machine.run.id)}
 
 
 async def stop_here(store: Store, clock: Clock, id: str, *, reason: str) -> Run:
@@ -189,7 +189,7 @@ async def stop_here(store: Store, clock: Clock, id: str, *, reason: str) -> Run:
         run = await opened(store, id)
         for input in (Recovered(was_cut=claim.was_cut), Stop(reason=reason)):
             run = await _made_true(store, clock, run, input)
-        for mail in await store.mail(id):
+        for mail in await store.undelivered(id):
             await store.delivered(id, mail.id)
     finally:
         await store.release(id)
