@@ -448,6 +448,51 @@ async def test_a_conversation_near_the_models_window_is_told_of_once(tmp_path: P
         assert "fills 80 %" in full[0]
 
 
+def answer(words: str, *, used: int) -> Scripted:
+    return Scripted(pieces=(words,), usage=e.Usage(model="scripted", input_tokens=used))
+
+
+async def test_a_conversation_that_is_nearly_full_is_compacted_unasked(tmp_path: Path) -> None:
+    early = [f"answer {LONG}"] * 3
+    full = answer(f"answer {LONG}", used=93_000)
+    async with scene(tmp_path, *early, full, "They counted.", "Five.") as made:
+        await long_chat(made)
+        await made.ui.until("conversation_compacted")
+        assert any("fills 93 %" in words and "summarised" in words for words in made.ui.said)
+        await said(made, "five")
+        assert "They counted." in heard(made)[0]
+
+
+async def test_where_compacting_unasked_is_off_a_line_says_how_full_it_is(tmp_path: Path) -> None:
+    early = [f"answer {LONG}"] * 3
+    (tmp_path / "application.json").write_text('{"autoCompact": false}')
+    async with scene(tmp_path, *early, answer(f"answer {LONG}", used=93_000), "Five.") as made:
+        await long_chat(made)
+        await made.ui.told("/compact")
+        await said(made, "five")
+        assert heard(made)[0] == "one"
+
+
+async def test_a_nearly_full_one_with_nothing_old_enough_is_told_of(tmp_path: Path) -> None:
+    async with scene(tmp_path, answer("One.", used=93_000)) as made:
+        await said(made, "one")
+        await made.ui.told("/compact")
+        assert "fills 93 %" in made.ui.said[-1]
+
+
+async def test_a_summary_that_comes_to_nothing_is_not_asked_for_after_every_reply(
+    tmp_path: Path,
+) -> None:
+    early, full = [f"answer {LONG}"] * 3, answer(f"answer {LONG}", used=93_000)
+    later = [answer("Hm.", used=94_000)] * 2
+    async with scene(tmp_path, *early, full, "", *later) as made:
+        await long_chat(made)
+        await made.ui.until("compaction_ended")
+        await said(made, "five", "six")
+        await made.ui.told("/compact")
+        assert len(made.ui.of(e.CompactionEnded)) == 1
+
+
 # --- init -----------------------------------------------------------------------------------------
 
 

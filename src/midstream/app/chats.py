@@ -15,8 +15,9 @@ import msgspec
 from midstream.app.background_runs import Background
 from midstream.app.run_sentences import FORK, is_chat
 from midstream.app.switching import Switching
-from midstream.core.events import AgentResponded, ConversationCompacted
+from midstream.core.events import AgentResponded, CompactionEnded, ConversationCompacted
 from midstream.core.notices import Envelope
+from midstream.core.summaries import INTERRUPTED
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.ports import Machine
 from midstream.runtime.storage import Choice, KeptRun
@@ -51,7 +52,10 @@ ESC_CHOOSES = "Esc: a new one"
 """And what Esc does."""
 
 FULL = (75, 90)
-"""Percent of a model's window at which a person is told, each once."""
+"""Percent of a model's window at which a person is told, each once; at the last the chat is compacted."""
+SUMMARISES = (
+    "The older turns are being summarised. Esc or your next line ends that; /queue TEXT waits."
+)
 
 
 class GoesOn(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,19 +72,28 @@ class Chats:
         switching: what lines go to.
         background: the runs of the folder, wherever they live.
         is_attended: a person types here; chats of pipes and of `midstream chat` are then left out.
+        compacts: a chat that nears what its model takes is summarised unasked.
     """
 
     def __init__(
-        self, switching: Switching, background: Background, *, is_attended: bool = True
+        self,
+        switching: Switching,
+        background: Background,
+        *,
+        is_attended: bool = True,
+        compacts: bool = True,
     ) -> None:
         self._switching = switching
         self._runs = switching.runs
         self._ui = switching.ui
         self._background = background
         self._is_attended = is_attended
+        self._compacts = compacts
         self._listed: list[KeptRun] = []
         self._is_closed = False
         self._warned: dict[str, int] = {}
+        self._futile: set[str] = set()
+        """Chats whose summary came to nothing: none is asked for unasked again."""
         self._windows: dict[str, tuple[str, int | None]] = {}
         self._looking: set[asyncio.Task[None]] = set()
 
@@ -319,10 +332,7 @@ class Chats:
     async def compact(self, note: str) -> None:
         """Have the older turns of the active run summarised; returns when that has begun."""
         await self._active().compact(note)
-        self._ui.say(
-            "The older turns are being summarised. Esc or your next line ends that; /queue TEXT waits.",
-            kind="note",
-        )
+        self._ui.say(SUMMARISES, kind="note")
         self._ui.refresh()
 
     def _active(self) -> Machine:
@@ -340,6 +350,8 @@ class Chats:
             return
         if isinstance(event, ConversationCompacted):
             self._warned.pop(envelope.run, None)
+        if isinstance(event, CompactionEnded) and event.reason != INTERRUPTED:
+            self._futile.add(envelope.run)
         if not isinstance(event, AgentResponded) or machine is None or not is_chat(machine):
             return
         usage = event.usage
@@ -348,11 +360,11 @@ class Chats:
             return
         level = next(iter(definition.roles.values())).level
         used = usage.input_tokens + usage.output_tokens
-        task = asyncio.create_task(self._look(envelope.run, level, usage.model, used))
+        task = asyncio.create_task(self._look(machine, level, usage.model, used))
         self._looking.add(task)
         task.add_done_callback(self._looking.discard)
 
-    async def _look(self, run: str, level: str, model: str, used: int) -> None:
+    async def _look(self, machine: Machine, level: str, model: str, used: int) -> None:
         if model not in self._windows:
             try:
                 self._windows[model] = await self._runs.equipment.models.window(level)
@@ -361,14 +373,22 @@ class Chats:
         name, window = self._windows[model]
         share = 0 if not window else 100 * used // window
         reached = max((percent for percent in FULL if share >= percent), default=0)
-        if not window or reached <= self._warned.get(run, 0):
+        if not window or not reached:
             return
-        self._warned[run] = reached
-        self._ui.say(
+        full = (
             f"This conversation fills {share} % of the context window of {name} ({token_words(used)} "
-            f"of {token_words(window)} tokens): /compact replaces its older turns by a summary.",
-            kind="warning",
+            f"of {token_words(window)})"
         )
+        if self._compacts and reached == FULL[-1] and machine.run.id not in self._futile:
+            # Words may have begun another turn meanwhile, or nothing is old enough: then it is told.
+            with contextlib.suppress(MidstreamError):
+                await machine.compact()
+                self._ui.say(f"{full}. {SUMMARISES}", kind="note")
+                self._ui.refresh()
+                return
+        if reached > self._warned.get(machine.run.id, 0):
+            self._warned[machine.run.id] = reached
+            self._ui.say(f"{full}: /compact replaces its older turns by a summary.", kind="warning")
 
     async def close(self) -> None:
         """Leave nothing behind, and look at nothing more."""

@@ -48,7 +48,12 @@ class Session:
         self.runs = Runs(self.on_event)
         self.switching = Switching(config, ui, self.runs, allowed=allowed)
         self.background = Background(self.switching)
-        self.chats = Chats(self.switching, self.background, is_attended=is_attended)
+        self.chats = Chats(
+            self.switching,
+            self.background,
+            is_attended=is_attended,
+            compacts=config.auto_compact,
+        )
         self.history = History(self.switching, self.background, str(config.workspace))
         source = "user" if is_attended else PIPE
         self.input = Input(self.switching, self.background, self.chats, source=source)

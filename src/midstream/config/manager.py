@@ -37,6 +37,7 @@ from midstream.config.private_files import (
     write_whole,
 )
 from midstream.config.settings import (
+    AUTO_COMPACT,
     AUTO_RESUME,
     BUDGET,
     BUDGET_PARTS,
@@ -220,6 +221,11 @@ class ConfigManager:
     def auto_resume(self) -> bool:
         """Return whether runs that were left or cut go on as soon as midstream starts."""
         return self.value(AUTO_RESUME) == "true"
+
+    @property
+    def auto_compact(self) -> bool:
+        """Return whether a chat that nears what its model takes is summarised unasked."""
+        return self.value(AUTO_COMPACT) == "true"
 
     @property
     def editing(self) -> Editing:

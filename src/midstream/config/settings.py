@@ -25,6 +25,7 @@ Notifications: TypeAlias = Literal["off", "bell", "desktop"]
 CURRENT_MODE: Final = "currentMode"
 DEFAULT_ROLE: Final = "defaultRole"
 AUTO_RESUME: Final = "autoResume"
+AUTO_COMPACT: Final = "autoCompact"
 EDITING: Final = "editing"
 EDITINGS: Final[tuple[Editing, ...]] = ("emacs", "vi")
 NOTIFICATIONS: Final = "notifications"
@@ -63,6 +64,7 @@ UNREADABLE: Final = "(rules that cannot be read)"
 KEYS: Final = (
     CURRENT_MODE,
     AUTO_RESUME,
+    AUTO_COMPACT,
     PERMISSION_MODE,
     EDITING,
     NOTIFICATIONS,
@@ -73,7 +75,7 @@ KEYS: Final = (
 
 _TOP: Final = (
     *(CURRENT_MODE, DEFAULT_ROLE, AUTO_RESUME, PERMISSION_MODE, PERMISSIONS, MODELS, PATIENCE),
-    *(BUDGET, "mcpServers", EDITING, NOTIFICATIONS),
+    *(BUDGET, "mcpServers", EDITING, NOTIFICATIONS, AUTO_COMPACT),
 )
 _LONGEST_S: Final = 86_400.0
 
@@ -88,6 +90,7 @@ _NOT_FOR_WORKSPACES: Final = {
     EDITING: ("change the keys", _OWN),
     NOTIFICATIONS: ("set notifications", _OWN),
     AUTO_RESUME: ("make runs resume by themselves", _OWN),
+    AUTO_COMPACT: ("say when chats are summarised", _OWN),
 }
 
 
@@ -149,10 +152,11 @@ def _mode(member: Member, report: Report) -> dict[str, str]:
     return {CURRENT_MODE: str(mode)}
 
 
-def _auto_resume(node: Node, report: Report) -> dict[str, str]:
+def _truth(key: str, node: Node, report: Report) -> dict[str, str]:
+    """Return a setting that is true or false, nothing if it has a problem."""
     if not fit(node, bool, report):
         return {}
-    return {AUTO_RESUME: "true" if node.value else "false"}
+    return {key: "true" if node.value else "false"}
 
 
 def _choice(key: str, known: Sequence[str], node: Node, report: Report) -> dict[str, str]:
@@ -223,7 +227,8 @@ def _budget(node: Node, report: Report) -> dict[str, str]:
 
 
 _READERS: Final[Mapping[str, Callable[[Node, Report], dict[str, str]]]] = {
-    AUTO_RESUME: _auto_resume,
+    AUTO_RESUME: partial(_truth, AUTO_RESUME),
+    AUTO_COMPACT: partial(_truth, AUTO_COMPACT),
     PERMISSION_MODE: partial(_choice, PERMISSION_MODE, PERMISSION_MODES),
     EDITING: partial(_choice, EDITING, EDITINGS),
     NOTIFICATIONS: partial(_choice, NOTIFICATIONS, NOTIFICATION_KINDS),

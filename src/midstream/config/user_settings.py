@@ -14,6 +14,7 @@ from midstream.config.manager import ConfigManager, Setting
 from midstream.config.private_files import FileMissing, read_capped, shown_path, write_whole
 from midstream.config.setting_text import with_value, without_value
 from midstream.config.settings import (
+    AUTO_COMPACT,
     AUTO_RESUME,
     BUDGET,
     BUDGET_PARTS,
@@ -147,6 +148,7 @@ def effect(config: ConfigManager, key: str) -> str:
 
 FEW_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     AUTO_RESUME: ("true", "false"),
+    AUTO_COMPACT: ("true", "false"),
     EDITING: get_args(Editing),
     NOTIFICATIONS: get_args(Notifications),
     PERMISSION_MODE: PERMISSION_MODES,

@@ -103,6 +103,11 @@ def settings_schema() -> dict[str, Json]:
             "description": "Whether runs that were cut off go on when the console starts.",
             "type": "boolean",
         },
+        "autoCompact": {
+            "description": "Whether a chat at 90 % of its model's window has its older turns summarised. "
+            "A workspace's file may not say so.",
+            "type": "boolean",
+        },
         "editing": {
             "description": "Whose keys the line is edited with. A workspace's file may not say so.",
             "enum": ["emacs", "vi"],
