@@ -298,3 +298,22 @@ def test_the_console_starts_one_by_its_path_and_does_not_start_it_at_the_next_st
     assert screen.wait_exit() == 0
     settings = tmp_path / "config" / "application.json"
     assert not settings.exists() or "asking" not in settings.read_text(encoding="utf-8")
+
+
+def test_the_console_takes_one_up_and_tells_first_that_its_file_has_changed(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, TALK)
+    with killed(tmp_path) as (id, server):
+        mark = '\nfrom pathlib import Path\nPath("imported").touch()\n'
+        put(tmp_path, marking(tmp_path, TALK.replace("first", "second") + mark))
+        screen = console(tmp_path, *MODEL, server=server, cols=240)
+        screen.wait_for("chat with dude")
+        screen.type(f"/resume {id[:4]}\r")
+        screen.wait_for("shouting.py changed (+4 -1 lines)")
+        assert not was_imported(tmp_path)
+        screen.type(f"/resume {id[:4]} new\r")
+        screen.wait_for("fine [second]")
+        screen.type("\x04")
+        assert screen.wait_exit() == 0
+    assert was_imported(tmp_path)
