@@ -25,7 +25,7 @@ async def spent_here(
         here.append(kept)
     for id in set(whole) - {kept.id for kept in here}:
         here += filter(None, [await store.run(id)])
-    for kept in here:
+    for kept in reversed(here):  # the oldest first
         if kept.is_foreign or kept.summary.workspace != str(workspace):
             continue
         own = await _spent(store, kept)
