@@ -16,6 +16,7 @@ from decide_kit import (
     fails,
     flow,
     go,
+    handler,
     keys,
     of,
     path,
@@ -32,19 +33,28 @@ from midstream.core import events as e
 from midstream.core import inputs
 from midstream.core.codec import decode_run, encode_run
 from midstream.core.decide.delegating import MAX_TASKS
-from midstream.core.pending import AskModel, CallTool, pending, request_key
+from midstream.core.pending import (
+    AskModel,
+    CallTool,
+    RunHandler,
+    call_key,
+    pending,
+    request_key,
+)
 from midstream.core.pinning import changes, misfit_of
 from midstream.core.run import Run
+from midstream.language.names import Json
 from midstream.language.plan import chat_definition, tools_for
-from midstream.language.spec import Budget, Definition, Role, ToolSpec
+from midstream.language.spec import Budget, Definition, Input, Role, State, ToolSpec
 
 DELEGATE = ToolSpec(name="delegate", description="Hand on.", parameters={}, effect="read")
-ALL = {**TOOLS, "delegate": DELEGATE}
+RUN = ToolSpec(name="run_workflow", description="Run.", parameters={}, effect="read")
+ALL = {**TOOLS, "delegate": DELEGATE, "run_workflow": RUN}
 WORKERS = {
     "coder": Role(description="Changes code."),
     "reader": Role(includedTools=("look", "delegate")),
 }
-CHAT = chat_definition("dude", ROLES["dude"], ALL, roles=WORKERS)
+CHAT = chat_definition("dude", ROLES["dude"], ALL, roles=WORKERS, workflows={"tidy": "Tidies."})
 
 
 def hands_on(role: str, task: str = "mend it", **more: Any) -> inputs.RequestedCall:
@@ -189,7 +199,7 @@ def test_a_role_has_its_own_tools_and_none_that_were_taken_from_who_hands_on() -
         return {tool.name for tool in offered(inner.definition)}
 
     assert names("reader") == {"look", "delegate"}
-    assert names("coder") == set(ALL) - {"shell"}
+    assert names("coder") == set(ALL) - {"shell", "run_workflow"}, "no workflow is known here"
 
 
 def test_a_role_without_the_tool_cannot_call_it_and_the_others_are_told_the_roles() -> None:
@@ -200,7 +210,7 @@ def test_a_role_without_the_tool_cannot_call_it_and_the_others_are_told_the_role
     assert results(facts) == [("failed", "There is no tool 'delegate'. Tools: look.")]
 
     (spec,) = [t for t in offered(CHAT) if t.name == "delegate"]
-    assert spec.description == "Hand on.\nRoles:\ncoder: Changes code.\nreader"
+    assert spec.description == "Hand on.\nThere are:\ncoder: Changes code.\nreader"
     alone = chat_definition("dude", Role(), ALL)
     assert "delegate" not in {t.name for t in offered(alone)}
 
@@ -349,3 +359,87 @@ def test_an_agent_of_a_workflow_hands_on_and_the_state_goes_on() -> None:
     )
     assert run.output == "All is mended."
     assert [f.output for f in of(facts, e.BranchFinished)] == ["Mended."]
+
+
+# --- workflows --------------------------------------------------------------------------------
+
+TIDY = msgspec.structs.replace(
+    define(
+        flow(
+            state("start", "critic", next="count", save_as="common_data.said"),
+            state("count", pre_handler="count", next="stop"),
+            State(name="stop", input="common_data.said"),
+            input=Input(name="what"),
+        )
+    ),
+    digest="d1",
+    found_as="tidy",
+)
+
+
+def runs(name: str = "tidy", input: Json = "src") -> inputs.RequestedCall:
+    return inputs.RequestedCall(name="run_workflow", arguments={"name": name, "input": input})
+
+
+def found(call_id: str, definition: Definition = TIDY) -> Step:
+    """The workflow is found that a call names."""
+    return lambda run: inputs.WorkflowFound(key=call_key(run, call_id), definition=definition)
+
+
+def test_a_workflow_is_found_then_run_and_its_output_is_the_result() -> None:
+    run, facts = chat(replies("", runs()))
+    assert calls_owed(run) == ["call_1"]
+    assert of(facts, e.BranchStarted) == []
+    run, facts = go(run, found("call_1"))
+
+    (begun,) = of(facts, e.BranchStarted)
+    assert (begun.name, begun.input, begun.call_id) == ("tidy", "src", "call_1")
+    tidy = at(run, "tidy")
+    assert tidy.common_data == {"what": "src"}
+    assert tidy.definition is not None
+    assert tidy.definition.tools == ALL, "the tools are those of the run, whatever was found"
+    assert (calls_owed(run), asked(run)) == ([], ["critic"])
+    run, facts = go(run, within("tidy", replies("Tidied.")))
+    (owed,) = pending(run)
+    assert isinstance(owed, RunHandler)
+    run, facts = go(run, within("tidy", handler()))
+    assert results(facts) == [("completed", "Tidied.")]
+    assert asked(run) == ["dude"]
+
+
+def test_a_workflow_found_after_a_halt_is_not_begun() -> None:
+    run, _ = chat(replies("", runs()))
+    late = inputs.WorkflowFound(key=call_key(run, "call_1"), definition=TIDY)
+    run, facts = go(run, says("no!"))
+    assert results(facts) == [("stopped", "Stopped: the user interrupted.")]
+    _, facts = go(run, late)
+    assert facts == []
+
+
+def test_a_workflow_that_is_not_found_is_a_failed_call() -> None:
+    _, facts = chat(replies("", runs("tdy")), done("call_1", "There is none.", "failed"))
+    assert results(facts) == [("failed", "There is none.")]
+
+
+def test_a_workflow_under_way_is_kept_with_the_run_and_needs_no_definition_anew() -> None:
+    run, facts = chat(replies("", runs()), found("call_1"))
+    assert replayed(facts) == run
+    head, pages = encode_run(run)
+    assert decode_run(head, pages) == run
+    assert misfit_of(run, CHAT) == ""
+    run, facts = go(run, inputs.Recovered(was_cut=True), says("no, leave it"))
+    assert results(facts) == [("stopped", "Stopped: the user interrupted.")]
+
+
+def test_workflows_that_run_each_other_come_to_an_end() -> None:
+    calling = msgspec.structs.replace(TIDY, runnable={"tidy": "Tidies."})
+    run, _ = chat(replies("", runs()), found("call_1", calling))
+    run, _ = go(
+        run,
+        within("tidy", replies("", runs())),
+        within("tidy", found("call_2", calling)),
+        within("tidy/tidy", replies("", runs())),
+    )
+    run, facts = go(run, within("tidy/tidy", found("call_3", calling)))
+    ((outcome, text),) = results(facts, "tidy/tidy")
+    assert (outcome, "at most 2 times" in text) == ("failed", True)

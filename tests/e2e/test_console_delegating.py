@@ -1,12 +1,14 @@
-"""A chat that hands tasks on, in the real program: two at once, words to one, a halt, a kill."""
+"""A chat that hands tasks on in the real program: two at once, words to one, a halt, a kill."""
 
 import signal
 from pathlib import Path
 from typing import Any
 
-from console_kit import console
+from console_kit import console, run, write_workflow
 from screen import CTRL_D, Screen
 from support.openai_server import Body, Call, Gate, OpenAIServer, Reply
+
+from midstream.tui.interface import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 
@@ -46,6 +48,13 @@ def at_work(screen: Screen) -> None:
     screen.wait_for("▶ finder  Be the finder.")
     screen.wait_for("✓ finder ▌ finished")
     screen.wait_for("Coding.")
+
+
+def kill(screen: Screen) -> None:
+    """Kill the console without any warning."""
+    screen.kill(signal.SIGKILL)
+    screen.wait_exit()
+    screen.close()
 
 
 def leave(screen: Screen) -> None:
@@ -93,9 +102,7 @@ def test_a_task_under_way_at_a_kill_goes_on_and_the_one_that_was_done_is_not_don
     with OpenAIServer([brain] * 9) as server:
         screen = console(tmp_path, *MODEL, server=server)
         at_work(screen)
-        screen.kill(signal.SIGKILL)
-        screen.wait_exit()
-        screen.close()
+        kill(screen)
         brain.gate.open()
         with console(tmp_path, *MODEL, "--continue", server=server) as screen:
             screen.wait_for("All is done.")
@@ -104,3 +111,76 @@ def test_a_task_under_way_at_a_kill_goes_on_and_the_one_that_was_done_is_not_don
             asked = [str(request["messages"][1]["content"]) for request in server.requests]
             assert asked.count("Be the finder.") == 1
             leave(screen)
+
+
+# --- a workflow ---------------------------------------------------------------------------------
+
+TIDY: dict[str, Any] = {
+    "workflow_name": "tidy",
+    "description": "Tidies a folder.",
+    "input": {"name": "what"},
+    "contexts": [{"name": "talk"}],
+    "agents": [{"agent_role": "reviewer", "context": "talk"}],
+    "states": [
+        {"name": "start", "agent": "reviewer", "prompt": "Tidy ${input}.", "next": "sign"},
+        {"name": "sign", "pre_handler": "sign", "next": "stop"},
+        {"name": "stop", "input": "common_data.signed"},
+    ],
+}
+SIGN = "def sign(run):\n    run.common_data['signed'] = run.last_response.text + ' Signed.'\n"
+
+
+class Tidying:
+    """A model that runs the workflow, whose agent waits for a gate."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = list(names)
+        self.gate = Gate()
+        self.offered = ""
+        self.results: list[str] = []
+
+    def __call__(self, body: Body) -> Reply:
+        """Return what is said next."""
+        texts = " ".join(str(message["content"]) for message in body["messages"][1:])
+        if "Tidy src." in texts:
+            return Reply(chunks=("Sweeping. ", "Tidy."), gate=self.gate, gate_after=1)
+        self.offered = str([tool["function"] for tool in body["tools"]])
+        self.results = [str(m["content"]) for m in body["messages"] if m["role"] == "tool"]
+        if not self.names:
+            return Reply(text="That is it.")
+        arguments = {"name": self.names.pop(0), "input": "src"}
+        return Reply(calls=(Call(name="run_workflow", arguments=arguments),))
+
+
+def test_a_workflow_is_run_after_a_yes_and_goes_on_after_a_kill(tmp_path: Path) -> None:
+    write_workflow(tmp_path / "config", "tidy", TIDY, SIGN)
+    brain = Tidying("tidy")
+    with OpenAIServer([brain] * 9) as server:
+        screen = console(tmp_path, *MODEL, server=server)
+        screen.wait_for("chat with dude")
+        screen.type("tidy up\r")
+        screen.wait_for("run_workflow")
+        screen.wait_for("y yes")
+        screen.rest(FRESH_S * 2)
+        screen.type("y")
+        screen.wait_for("Sweeping.")
+        screen.wait_for("⋯ tidy ▌ start · reviewer is writing")
+        assert "tidy: Tidies a folder." in brain.offered
+        kill(screen)
+        brain.gate.open()
+        with console(tmp_path, *MODEL, "--continue", server=server) as screen:
+            screen.wait_for("That is it.")
+            (result,) = brain.results
+            assert result.endswith("Tidy. Signed."), "its script ran in the new process"
+            leave(screen)
+
+
+def test_a_workflow_that_is_not_there_is_a_failed_call_and_no_file_is_one(tmp_path: Path) -> None:
+    write_workflow(tmp_path / "config", "tidy", TIDY, SIGN)
+    (tmp_path / "flow.py").write_text("raise SystemExit('it was imported')\n")
+    brain = Tidying("tidi", "flow.py:flow")
+    with OpenAIServer([brain] * 9) as server:
+        ended = run(tmp_path, "chat", "tidy up", "--allow", "run_workflow", *MODEL, server=server)
+    assert (ended.returncode, ended.stdout.strip()) == (0, "That is it."), ended.stderr
+    assert "Did you mean 'tidy'?" in brain.results[0]
+    assert "There is no workflow 'flow.py:flow'." in brain.results[1]

@@ -1,9 +1,13 @@
 """Tasks that agents hand on, as the lines a person reads."""
 
-from decide_kit import call, done, replies, says, within
+import msgspec
+from decide_kit import call, define, done, flow, replies, says, state, tell, within
 from test_branch_events import read, reader
-from test_decide_delegating import chat, hands_on
+from test_decide_delegating import ALL, WORKERS, chat, hands_on
 
+from midstream.core.notices import Envelope
+from midstream.views.graph import graph_of
+from midstream.views.graph_marks import marks_from, marks_of
 from midstream.views.lanes import at_work
 from midstream.views.run_status import doing_of
 from midstream.views.state_tree import state_tree, tree_lines
@@ -48,3 +52,17 @@ def test_a_task_has_a_lane_and_stands_in_the_state_of_its_chat() -> None:
     assert doing_of(run) == "coder, reader at work"
     drawn = tree_lines(state_tree(run, title="r", now=0.0), width=80)
     assert any("▌ coder [start]  coder is thinking" in line for line in drawn)
+
+
+def test_what_was_handed_on_stands_in_no_state_of_the_graph() -> None:
+    definition = msgspec.structs.replace(
+        define(flow(state("start", "dude", next="stop"))), tools=ALL, delegates=WORKERS
+    )
+    run, facts = tell(
+        definition, replies("", hands_on("coder")), within("coder", replies("", call("look")))
+    )
+    graph = graph_of(definition)
+    told = [Envelope(run="r", at=float(n), event=fact) for n, fact in enumerate(facts)]
+
+    assert marks_of(run, graph).visits == {("start",): 1}
+    assert marks_from(told, graph, now=9.0).visits == {("start",): 1}

@@ -440,7 +440,10 @@ class Engine:
                 f"There is no role {mode.name!r}.", hint=did_you_mean(mode.name, roles)
             )
         role, guidance = roles[mode.name], library.guidance()
-        return chat_definition(mode.name, role, self._parts.tools, guidance, roles), None
+        chat = chat_definition(
+            mode.name, role, self._parts.tools, guidance, roles, library.workflows()
+        )
+        return chat, None
 
     def _info(self, kept: KeptRun) -> RunInfo:
         summary = kept.summary

@@ -179,6 +179,7 @@ def parts(
         clock=clock,
         validate=validate,
         workspace=options.workspace,
+        workflows=library,
         redactor=own_redactor(),
     )
     notices = (*unkept, *map(str, problems), *mcp_notices)

@@ -113,7 +113,9 @@ class Switching:
         self._check_role(name)
         library = equipment.library
         roles, guidance = library.roles(), library.guidance()
-        definition = chat_definition(name, roles[name], equipment.tools, guidance, roles)
+        definition = chat_definition(
+            name, roles[name], equipment.tools, guidance, roles, library.workflows()
+        )
         machine = await equipment.engine.start(definition, allowed=self._allowed)
         self.chats[name] = machine
         return machine

@@ -99,7 +99,9 @@ async def chat_once(
     roles = library.roles()
     if role not in roles:
         raise UserMistake(f"There is no role {role!r}.", hint=did_you_mean(role, roles))
-    definition = chat_definition(role, roles[role], tools, library.guidance(), roles)
+    definition = chat_definition(
+        role, roles[role], tools, library.guidance(), roles, library.workflows()
+    )
     machine = await engine.start(definition, allowed=given.allowed, approvals="deny")
     await machine.settled()
     asking = Asking(engine)

@@ -244,11 +244,11 @@ def _lines(lines: Sequence[tuple[str, InputRecord]]) -> bytes:
 
 
 def _bare(run: Run) -> Run:
-    """Return a run, or branch, without its definition, which follows from the run around it."""
+    """Return a run, or branch, without its definition, where that follows from the run around it."""
     cuts = tuple(replace(cut, branches=_bare_all(cut.branches)) for cut in run.halt.cuts)
     return replace(
         run,
-        definition=None,
+        definition=run.definition if run.branch.call_id and not run.branch.role else None,
         plan=NO_PLAN,
         visit=replace(run.visit, branches=_bare_all(run.visit.branches)),
         halt=replace(run.halt, cuts=cuts),

@@ -216,7 +216,8 @@ class BranchStarted(
 ):
     """A branch of the state begins: `name`, of its state's `parallel`, `for_each` or `workflow`.
 
-    One with a `call_id` is what that call of `agent` is: `input` is its task, in the `role`.
+    One with a `call_id` is what that call of `agent` is: `input` is its task, in the `role`, or that of the
+    workflow of the `definition`, which has the tools of the run.
     """
 
     name: str
@@ -225,6 +226,7 @@ class BranchStarted(
     call_id: str = ""
     role: str = ""
     agent: str = ""
+    definition: Definition | None = None
 
 
 class BranchFinished(

@@ -223,6 +223,13 @@ class Resume(Input, frozen=True, kw_only=True, gc=False):
     """Let a suspended run go on, or one that was stopped without words where it was cut."""
 
 
+class WorkflowFound(Input, frozen=True, kw_only=True, gc=False):
+    """The workflow was found that a call of `run_workflow` names."""
+
+    key: EffectKey
+    definition: Definition
+
+
 class TimerStarted(Input, frozen=True, kw_only=True, gc=False):
     """A wait began: it ends at `until`, in seconds since 1970."""
 
@@ -268,6 +275,7 @@ AnyInput: TypeAlias = (
     | Compact
     | Rename
     | FileChanging
+    | WorkflowFound
     | TimerStarted
     | TimerRang
 )

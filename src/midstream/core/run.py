@@ -298,7 +298,7 @@ class BranchOf(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     `has_resume`: words to it may lead to its own state `resume`. `base` is the `common_data` it began
     with (None: it began with none of the run around it), `changes` what it had changed of that when it
     finished; one that has ended keeps little else. One with a `call_id` is what that call of the agent
-    `caller` is: a task in a `role`.
+    `caller` is: a task in a `role`, or a workflow, where that is "".
     """
 
     path: str = ""
@@ -450,6 +450,9 @@ def with_usage(run: Run, **changes: object) -> Run:
     """Return the run with something changed of what it used, or may use."""
     return replace(run, usage=replace(run.usage, **changes))
 
+
+CALLED = "@"
+"""What `BranchOf.flows` begins with in a workflow that a call runs: none of those its run is made of."""
 
 WITHIN = "in"
 """In an effect's key: what follows the branch's name is the key within it."""

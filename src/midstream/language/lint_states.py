@@ -21,7 +21,7 @@ from midstream.language.lint_scopes import (
     unknown,
     work_of,
 )
-from midstream.language.names import DELEGATE, REQUEST_USERS_INPUT, STOP
+from midstream.language.names import DELEGATE, REQUEST_USERS_INPUT, RUN_WORKFLOW, STOP
 from midstream.language.plan import time_of
 from midstream.language.problem import Report
 from midstream.language.shape import shown
@@ -244,6 +244,9 @@ def _check_tool(state: Node, known: Known, report: Report) -> None:
         return
     if tool.value == DELEGATE:
         report.error(tool, f'"{DELEGATE}" is for agents: a state has an "agent" of its own.')
+        return
+    if tool.value == RUN_WORKFLOW:
+        report.error(tool, f'"{RUN_WORKFLOW}" is for agents: a state has a "workflow".')
         return
     if known.tools is not None and tool.value not in known.tools:
         unknown(tool, "tool", known.tools, report)

@@ -22,7 +22,10 @@ REQUEST_USERS_INPUT: Final = "request_users_input"
 DELEGATE: Final = "delegate"
 """The tool by which an agent has a task done in another role: its call is a branch of the run."""
 
-NEVER_RUN: Final = frozenset({REQUEST_USERS_INPUT, DELEGATE})
+RUN_WORKFLOW: Final = "run_workflow"
+"""The tool by which an agent runs a workflow: once that is found, its call is a branch of the run."""
+
+NEVER_RUN: Final = frozenset({REQUEST_USERS_INPUT, DELEGATE, RUN_WORKFLOW})
 """The tools whose calls are something else, a question or a branch, which is what is shown of them."""
 
 TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")

@@ -11,7 +11,7 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
-from midstream.language.names import DELEGATE, RESUME, START, STOP, Json, Phase, Slot
+from midstream.language.names import DELEGATE, RESUME, RUN_WORKFLOW, START, STOP, Json, Phase, Slot
 from midstream.language.spec import (
     Agent,
     Branch,
@@ -265,6 +265,17 @@ def _task_in(role_name: str) -> Workflow:
     )
 
 
+def without_tools(definition: Definition) -> Definition:
+    """Return a workflow that is run within another, without the tools, which are those of the run."""
+    return with_tools(definition, {})
+
+
+def with_tools(definition: Definition, tools: dict[str, ToolSpec]) -> Definition:
+    """Return a definition, and those it runs, with these tools."""
+    inner = {name: with_tools(each, tools) for name, each in definition.workflows.items()}
+    return replace(definition, tools=tools, workflows=inner)
+
+
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d.*", re.ASCII)
 
 
@@ -321,10 +332,14 @@ def tools_for(
 ) -> tuple[ToolSpec, ...]:
     """Return the tools an agent is offered in a state, parsing tools last, in a stable order."""
     role = definition.roles[agent.agent_role]
+    named = {
+        DELEGATE: {name: role.description for name, role in definition.delegates.items()},
+        RUN_WORKFLOW: definition.runnable,
+    }
     usable = [
-        _naming(spec, definition.delegates) if name == DELEGATE else spec
+        _naming(spec, named[name]) if name in named else spec
         for name, spec in sorted(definition.tools.items())
-        if role.may_use(name) and (name != DELEGATE or definition.delegates)
+        if role.may_use(name) and named.get(name, True)
     ]
     parsing = [
         ToolSpec(
@@ -335,13 +350,14 @@ def tools_for(
     return (*usable, *parsing)
 
 
-def _naming(spec: ToolSpec, roles: Mapping[str, Role]) -> ToolSpec:
-    """Return a tool with the roles it takes in its description."""
-    lines = (f"{name}: {role.description}".rstrip(": ") for name, role in roles.items())
-    return replace(spec, description="\n".join((spec.description, "Roles:", *lines)))
+def _naming(spec: ToolSpec, known: Mapping[str, str]) -> ToolSpec:
+    """Return a tool with what it takes in its description: names, and what each is for."""
+    lines = (f"{name}: {what}".rstrip(": ") for name, what in known.items())
+    return replace(spec, description="\n".join((spec.description, "There are:", *lines)))
 
 
 NO_ROLES: Mapping[str, Role] = {}
+NO_WORKFLOWS: Mapping[str, str] = {}
 
 # --- a chat -------------------------------------------------------------------------------------
 
@@ -352,10 +368,12 @@ def chat_definition(
     tools: Mapping[str, ToolSpec],
     guidance: tuple[Guidance, ...] = (),
     roles: Mapping[str, Role] = NO_ROLES,
+    workflows: Mapping[str, str] = NO_WORKFLOWS,
 ) -> Definition:
     """Return a chat with one role as a workflow: wait for words, answer, wait again.
 
-    `roles` are those in which it may have tasks done, where its tools let it.
+    `roles` are those in which it may have tasks done, and `workflows` those it may run (with what each is
+    for), where its tools let it.
 
     Unasked words halt the turn and enter `resume`, whose turn answers them: the steering of a chat
     is the steering of every workflow.
@@ -374,5 +392,7 @@ def chat_definition(
     )
     chat = Definition(workflow=workflow, roles={role_name: role}, tools=dict(tools), kind="chat")
     chat = with_delegates(chat, roles)
+    if RUN_WORKFLOW in tools and role.may_use(RUN_WORKFLOW):
+        chat = replace(chat, runnable=dict(workflows))
     is_guided = any(each.agentsFile for each in (role, *chat.delegates.values()))
     return replace(chat, guidance=guidance) if is_guided else chat

@@ -309,7 +309,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     `found_as` is the name the workflow is loaded by, "" for one built in code. `kind` tells a chat
     (one agent, an endless conversation) from a workflow. `workflows` are the sub-workflows it uses,
     by the name its states give. `guidance` are the words of the AGENTS.md files as they were.
-    `delegates` are the roles, by name, in which its agents may have tasks done (`delegate`).
+    `delegates` are the roles, by name, in which its agents may have tasks done (`delegate`), `runnable`
+    the workflows they may run (`run_workflow`), by name with what each is for.
     """
 
     workflow: Workflow
@@ -322,3 +323,4 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     workflows: "dict[str, Definition]" = {}
     guidance: tuple[Guidance, ...] = ()
     delegates: dict[str, Role] = {}
+    runnable: dict[str, str] = {}

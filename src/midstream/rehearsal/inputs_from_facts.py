@@ -187,6 +187,9 @@ def _of_effects(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inpu
             yield from _reviews(run, here, fact)
         case e.ToolCalled() | e.QuestionAsked():
             yield from _reviews(run, here, fact)
+        case e.BranchStarted(definition=definition) if definition is not None:
+            key_of_call = key(call_key(here, fact.call_id))
+            yield inputs.WorkflowFound(key=key_of_call, definition=definition)
         case e.FileWritten():
             yield inputs.FileChanging(
                 key=key(call_key(here, fact.call_id)),

@@ -13,13 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias, get_args
 
+from msgspec.structs import replace
+
 from midstream.core import inputs
 from midstream.core.decide.steering import NOT_RUN, UNKNOWN
 from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler
-from midstream.core.run import Run
+from midstream.core.run import CALLED, Run, definition_of
 from midstream.core.summaries import is_summary_key
-from midstream.language.errors import REPORT_BUG, MidstreamError, WorldTrouble
-from midstream.language.names import Json, Outcome
+from midstream.language.errors import REPORT_BUG, MidstreamError, WorldTrouble, with_hint
+from midstream.language.names import RUN_WORKFLOW, Json, Outcome
 from midstream.runtime.agent import WorkflowAgent, summarised
 from midstream.runtime.effect_handle import StreamingEffect
 from midstream.runtime.json_values import copied, kept_call, kept_choice, kept_usage
@@ -169,11 +171,18 @@ async def call_tool(
         if arguments is None:
             post(inputs.ToolFinished(key=effect.key, outcome="not_run", text=WITHHELD))
             return
+        if call.name == RUN_WORKFLOW and world.workflows is not None:
+            found = await world.workflows.called(str(arguments.get("name", "")))
+            post(inputs.WorkflowFound(key=effect.key, definition=found))
+            return
         ended = await world.tools.call(call.name, copied(arguments), context)
         if ended.outcome not in get_args(Outcome):
             raise ValueError(f"{ended.outcome!r} is no outcome")
         text = await kept(ended.text, world)
         answer = inputs.ToolFinished(key=effect.key, outcome=ended.outcome, text=text)
+    except MidstreamError as error:
+        words = short(with_hint(error.what, error.hint), world.redactor)
+        answer = inputs.ToolFinished(key=effect.key, outcome="failed", text=words)
     except _EDGE as error:
         if not _is_for_us(error):
             raise
@@ -218,11 +227,13 @@ async def run_handler(
     effect: RunHandler,
     run: Run,
     handlers: Handlers,
-    redactor: Redactor,
+    world: World,
     post: Post,
     deliver: Deliver,
 ) -> None:
     """Call one handler and deliver what it did, its log lines posted on the way."""
+
+    redactor = world.redactor
 
     def log(text: str) -> None:
         clean = redactor.redacted(readable(ends_of(text)))
@@ -230,6 +241,9 @@ async def run_handler(
 
     answer: inputs.AnyInput
     try:
+        if run.branch.flows.startswith(CALLED) and world.workflows is not None:
+            handlers = await world.workflows.handlers_of(definition_of(run))
+            run = replace(run, branch=replace(run.branch, flows=""))
         result = await handlers.call(effect.handler, run, log)
         if result.changed or result.edits or result.variables or result.contexts:
             result = await cleaned_result(result, run.common_data, redactor)

@@ -125,8 +125,7 @@ class InFlight:
         key, allowed, run = effect.key, run.allowed, owner_of(run, effect.key)
         match effect:
             case RunHandler():
-                redactor = world.redactor
-                work = run_handler(effect, run, handlers, redactor, self._post, self._deliver)
+                work = run_handler(effect, run, handlers, world, self._post, self._deliver)
             case AskModel():
                 stream = self._stream(key, effect.agent, run, world)
                 if not is_summary_key(key):

@@ -20,7 +20,7 @@ from midstream.core.question import Decision
 from midstream.core.routing import Destination
 from midstream.core.run import Run
 from midstream.language.names import Json, Outcome, Policy
-from midstream.language.spec import ToolSpec
+from midstream.language.spec import Definition, ToolSpec
 from midstream.safety.capability import Capability, forbids_secrets
 from midstream.safety.redaction import Redactor, Vault
 from midstream.views.side_effects import FileDiff
@@ -227,6 +227,24 @@ class Handlers(Protocol):
         """
 
 
+class Workflows(Protocol):
+    """The workflows that agents may run, by name."""
+
+    async def called(self, name: str) -> Definition:
+        """Return the workflow of a name, checked.
+
+        Raises:
+            MidstreamError: there is none, it has problems, or nobody has trusted it.
+        """
+
+    async def handlers_of(self, definition: Definition) -> Handlers:
+        """Return the handlers of a workflow that was called, or of one it runs.
+
+        Raises:
+            MidstreamError: its files are not what they were then.
+        """
+
+
 # --- the journal, and contents too large for it ------------------------------------------------
 
 
@@ -294,8 +312,9 @@ class Clock(Protocol):
 class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The adapters a machine acts through. Shared by all machines of a process.
 
-    `redactor` takes secrets out of what is journaled and shown; `vault` remembers, in memory alone,
-    what stood in the calls that are yet to be made.
+    `workflows` are those agents may run, None where there are none. `redactor` takes secrets out of
+    what is journaled and shown; `vault` remembers, in memory alone, what stood in the calls that are
+    yet to be made.
     """
 
     model: Model
@@ -305,6 +324,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     clock: Clock
     validate: Validator
     workspace: Path
+    workflows: Workflows | None = None
     redactor: Redactor = msgspec.field(default_factory=Redactor)
     vault: Vault = msgspec.field(default_factory=Vault)
 

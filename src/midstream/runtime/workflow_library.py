@@ -99,6 +99,7 @@ class WorkflowLibrary:
         self._tools = tools
         self._take_in = take_in
         self._offline_parts: dict[str, Json | AuthorMistake] = {}
+        self._called: dict[str, tuple[str, ScriptHandlers]] = {}
 
     def roles(self) -> dict[str, Role]:
         """Return every role by name."""
@@ -126,6 +127,31 @@ class WorkflowLibrary:
             AuthorMistake: its files have problems; the message lists all of them.
         """
         return await self._load(name, ())
+
+    async def called(self, name: str) -> Definition:
+        """Return a workflow that an agent runs: only one of those listed. See the port `Workflows`."""
+        known = await in_thread(self._config.workflows)
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise UserMistake(f"There is no workflow {name!r}.", hint=hint)
+        definition, handlers = await self.load(name)
+        self._called[name] = (definition.digest, handlers)
+        return definition
+
+    async def handlers_of(self, definition: Definition) -> ScriptHandlers:
+        """Return the handlers of one that was called; see the port `Workflows`."""
+        name = definition.found_as
+        digest, handlers = self._called.get(name, ("", None))
+        if handlers is None or digest != definition.digest:
+            # Found in another process, or one that it runs itself. Never the copy in the journal.
+            digest = (await self.called(name)).digest
+            handlers = self._called[name][1]
+        if digest != definition.digest:
+            raise UserMistake(
+                f"The workflow {name!r} has changed since this run of it began.",
+                hint="Run it again.",
+            )
+        return handlers
 
     def read(self, name: str, above: tuple[str, ...] = ()) -> Definition:
         """Return a workflow as its files say it is. Waits for the disk.

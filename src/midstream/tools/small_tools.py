@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from midstream.language.errors import UserMistake
-from midstream.language.names import DELEGATE, REQUEST_USERS_INPUT, Json
+from midstream.language.names import DELEGATE, REQUEST_USERS_INPUT, RUN_WORKFLOW, Json
 from midstream.runtime.ports import ToolOutcome
 from midstream.tools.base import Tool, tool, tool_from
 
@@ -253,9 +253,26 @@ def delegate(
     )
 
 
+# --- run_workflow -------------------------------------------------------------------------------
+
+
+@tool(effect="read", name=RUN_WORKFLOW, needs_approval=True)
+def run_workflow(
+    name: Annotated[str, msgspec.Meta(min_length=1, description="Which one.")],
+    input: Annotated[Json, msgspec.Meta(description="What it is started with.")] = None,
+) -> ToolOutcome:
+    """Run a workflow, and wait for its output."""
+    # The machine makes a branch of these calls, and never runs them.
+    return ToolOutcome(
+        outcome="failed",
+        text="The workflow was not begun: only a chat of a folder's own program can run one.",
+    )
+
+
 TOOLS: tuple[Tool, ...] = (
     tool_from(get_time),
     tool_from(calculate),
     tool_from(request_users_input),
     tool_from(delegate),
+    tool_from(run_workflow),
 )

@@ -15,7 +15,7 @@ from midstream.core.conversation import ToolCall
 from midstream.core.notices import FileChanged
 from midstream.core.question import Question
 from midstream.language.errors import with_hint
-from midstream.language.names import DELEGATE, NEVER_RUN, REQUEST_USERS_INPUT
+from midstream.language.names import NEVER_RUN, REQUEST_USERS_INPUT
 from midstream.tui.changed_lines import differences, in_figures, with_changes
 from midstream.tui.event_lines import (
     Block,
@@ -45,6 +45,7 @@ class AgentEvents:
         self._began: dict[tuple[str, str], float] = {}
         self._changes: dict[tuple[str, str], list[FileChanged]] = {}
         self._looked_at: dict[tuple[str, str], bool] = {}
+        self._handed_on: dict[tuple[str, str], bool] = {}
         self._shown: dict[tuple[str, str, str], list[str]] = {}
         self._thoughts: dict[tuple[str, str, str], str] = {}
         self._failures: dict[tuple[str, str], str] = {}
@@ -53,6 +54,7 @@ class AgentEvents:
     def forget(self, run: str) -> None:
         """Forget what a run that has ended will not need any more."""
         forget(run, self._calls, self._wished, self._began, self._changes, self._looked_at)
+        forget(run, self._handed_on)
         forget(run, self._shown, self._thoughts, self._failures)
 
     def last_in_full(self) -> list[Block]:
@@ -141,6 +143,11 @@ class AgentEvents:
         self._calls[run, fact.call_id] = fact
         self._began[run, fact.call_id] = at
 
+    def handed_on(self, run: str, fact: e.BranchStarted) -> None:
+        """Remember a call that is a branch."""
+        if fact.call_id:
+            self._handed_on[run, fact.call_id] = True
+
     def asked(self, run: str, fact: e.QuestionAsked | Question, *, stays: bool) -> None:
         """Remember a call that was asked about; where the question `stays`, so does what it changes."""
         self._looked_at[run, fact.call_id] = fact.kind == "approval" and stays
@@ -178,7 +185,7 @@ class AgentEvents:
             return []
         if fact.name == REQUEST_USERS_INPUT and fact.outcome == "completed":
             return []
-        if fact.name == DELEGATE and call is not None:
+        if self._handed_on.pop((run, fact.call_id), False):
             return []  # Its branch has said how it ended.
         if call is not None and not call.agent and fact.outcome != "completed":
             # A state's own call: what comes of it is told next, and need not say this again.

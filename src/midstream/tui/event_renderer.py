@@ -251,6 +251,7 @@ class EventRenderer:
                 return self._worked(run, fact)
             case e.BranchStarted():
                 self._branches.begin(run, fact, at)
+                self.agents.handed_on(run, fact)
                 return []
             case e.BranchFinished() | e.BranchFailed() | e.BranchStopped():
                 return self._branch_ended(run, fact, at)

@@ -61,6 +61,7 @@ def marks_from(facts: Iterable[Envelope], graph: Graph, *, now: float) -> Marks:
     seconds: dict[Key, float] = {}
     is_over = False
     last = now
+    tasks: tuple[str, ...] = ()  # what was handed on stands in no state of the graph
 
     def leave(path: str, at: float) -> None:
         place = places.pop(path, None)
@@ -69,6 +70,11 @@ def marks_from(facts: Iterable[Envelope], graph: Graph, *, now: float) -> Marks:
 
     for fact in facts:
         event = fact.event
+        if isinstance(event, e.BranchStarted) and event.call_id:
+            tasks = (*tasks, f"{event.branch}/{event.name}/".lstrip("/"))
+        if f"{event.branch}/".startswith(tasks):
+            last = fact.at
+            continue
         match event:
             case e.StateTransition(target=target):
                 place = places.get(event.branch) or _Place(graph)
@@ -77,7 +83,7 @@ def marks_from(facts: Iterable[Envelope], graph: Graph, *, now: float) -> Marks:
                 places[event.branch] = entered
                 if not event.resumes:
                     visits[entered.key] = visits.get(entered.key, 0) + 1
-            case e.BranchStarted(name=name):
+            case e.BranchStarted(name=name, call_id=""):
                 around = places.get(event.branch) or _Place(graph)
                 places[f"{event.branch}/{name}".lstrip("/")] = around.inner(name)
             case e.BranchFinished() | e.BranchFailed() | e.BranchStopped():
@@ -110,6 +116,8 @@ def _gather(run: Run, place: _Place, visits: dict[Key, int], current: set[Key]) 
     if run.visit.state and not (run.is_over and place.prefix):
         current.add(place.key)
     for name, branch in run.visit.branches.items():
+        if branch.branch.call_id:
+            continue
         inner = place.inner(name)
         _gather(branch, _Place(inner.graph, inner.prefix, branch.visit.state), visits, current)
 

@@ -19,6 +19,7 @@ from midstream.core.conversation import ToolCall
 from midstream.core.decide import compacting, steering
 from midstream.core.decide.budgets import narrower
 from midstream.core.decide.calls import are_granted, begin_call, reviewed, unusable
+from midstream.core.decide.delegating import run_workflow
 from midstream.core.decide.states import run_to_completion
 from midstream.core.decide.timers import timer_rang, timer_started
 from midstream.core.decide.transaction import Story
@@ -27,7 +28,7 @@ from midstream.core.pending import call_key, handler_key, handler_of, request_ke
 from midstream.core.pinning import misfit_of
 from midstream.core.question import Question
 from midstream.core.routing import branch_at, living
-from midstream.core.run import AROUND, WITHIN, Run, Turn, definition_of
+from midstream.core.run import AROUND, WITHIN, Run, Turn, branch_for, definition_of
 from midstream.core.summaries import is_summary_key
 from midstream.language.errors import did_you_mean
 from midstream.language.names import INTERRUPTED, ErrorKind
@@ -144,6 +145,7 @@ _OF_EFFECTS = (
     inputs.TimerRang,
     inputs.TimerStarted,
     inputs.ToolFinished,
+    inputs.WorkflowFound,
 )
 
 
@@ -361,6 +363,15 @@ def _tool_finished(story: Story, input: inputs.ToolFinished) -> None:
             return
 
 
+def _workflow_found(story: Story, input: inputs.WorkflowFound) -> None:
+    run, turn = story.run, story.run.visit.turn
+    for open_call in () if turn is None else turn.calls:
+        is_owed = open_call.status == "running" and branch_for(run, open_call) is None
+        if is_owed and turn is not None and call_key(run, open_call.call.id) == input.key:
+            run_workflow(story, turn.agent, open_call, input.definition)
+            return
+
+
 def _call_reviewed(story: Story, input: inputs.CallReviewed) -> None:
     run = story.run
     if run.visit.turn is None or run.visit.phase not in ("turn", "call"):
@@ -537,6 +548,7 @@ JUDGES: dict[type[inputs.AnyInput], Callable[[Story, Any], None]] = {
     inputs.CallReviewed: _call_reviewed,
     inputs.FileChanging: _file_changing,
     inputs.ToolFinished: _tool_finished,
+    inputs.WorkflowFound: _workflow_found,
     inputs.TimerStarted: timer_started,
     inputs.TimerRang: timer_rang,
     inputs.UserSaid: steering.said,

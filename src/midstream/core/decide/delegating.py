@@ -1,9 +1,11 @@
-"""Tasks in another role: an agent's call of `delegate` is a branch of the run until it ends.
+"""Tasks handed on: a call of `delegate`, or of `run_workflow`, is a branch of the run until it ends.
 
 The call is told as every call is, and with it, in one decision, that its branch begins; the branch's end
 and the call's are one decision, too. So there is no moment at which one of them is without the other. A
 halt of the turn stops its tasks, since it closes the turn's calls: the call waits, as one that is being
 stopped softly, until nothing in its branch is, and then says what the task had come to.
+
+A role stands in the definition. A workflow has to be found first: its call runs as any other until it is.
 """
 
 import re
@@ -13,10 +15,12 @@ from midstream.core.conversation import ToolCall
 from midstream.core.decide.transaction import Story
 from midstream.core.events import BranchStarted, ToolCalled
 from midstream.core.routing import living
-from midstream.core.run import Run, branch_for, definition_of
+from midstream.core.run import OpenCall, Run, branch_for, definition_of
 from midstream.core.run_data import as_text
 from midstream.language.errors import did_you_mean
 from midstream.language.names import Outcome
+from midstream.language.plan import without_tools
+from midstream.language.spec import Definition
 
 MAX_TASK_DEPTH: Final = 2
 """How deep tasks may be handed on: one that was handed on may hand on, and what that does may not."""
@@ -45,6 +49,23 @@ def delegate(story: Story, agent: str, call: ToolCall) -> None:
     )
 
 
+def run_workflow(story: Story, agent: str, call: OpenCall, definition: Definition) -> None:
+    """Begin the workflow that a running call names, or say why it cannot be begun."""
+    id = call.call.id
+    if problem := "Only an agent can run one." if not agent else _too_many(story):
+        story.close_call(id, "failed", problem)
+        return
+    story.tell(
+        BranchStarted(
+            name=_free_name(story.run, definition.found_as or definition.workflow.workflow_name),
+            input=call.arguments.get("input"),
+            call_id=id,
+            agent=agent,
+            definition=without_tools(definition),
+        )
+    )
+
+
 def _problem(story: Story, agent: str, role: str, task: str) -> str:
     roles = definition_of(story.run).delegates
     if not agent:
@@ -53,6 +74,10 @@ def _problem(story: Story, agent: str, role: str, task: str) -> str:
         return "The task is empty: say what is to be done."
     if role not in roles:
         return f"There is no role {role!r}. {did_you_mean(role, roles)}"
+    return _too_many(story)
+
+
+def _too_many(story: Story) -> str:
     around = (story, *story.around_it())
     if sum(bool(each.run.branch.call_id) for each in around) >= MAX_TASK_DEPTH:
         return f"Tasks are handed on at most {MAX_TASK_DEPTH} times: do it yourself, or say what is left."

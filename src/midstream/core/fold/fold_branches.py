@@ -6,12 +6,13 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from midstream.core.append_only import logged, relogged
-from midstream.core.conversation import Message
+from midstream.core.conversation import USER, Message
 from midstream.core.costs import counted
 from midstream.core.events import BranchFailed, BranchFinished, BranchStarted, BranchStopped
 from midstream.core.fold.fold_contexts import starting_messages
 from midstream.core.fold.fold_halts import may_have_happened
 from midstream.core.run import (
+    CALLED,
     BranchOf,
     Change,
     Inbox,
@@ -31,6 +32,7 @@ from midstream.language.plan import (
     named_input,
     plan_of,
     resumes_inside,
+    with_tools,
 )
 from midstream.language.spec import Definition, State, SubWorkflow
 
@@ -104,7 +106,7 @@ def ended_branch(run: Run, fact: BranchFinished | BranchFailed | BranchStopped) 
 def _left_by(run: Run) -> str:
     """Return what is to be known of a task that was not done to its end: what it did and said last."""
     said = [message for messages in run.contexts.values() for message in messages if message.author]
-    own = [message for message in said if message.author == run.branch.role]
+    own = [message for message in said if message.author != USER]
     parts = []
     if run.usage.tool_calls:
         parts.append(f"It had made {counted(run.usage.tool_calls, 'tool call')}.")
@@ -159,22 +161,29 @@ def started_branch(run: Run, fact: BranchStarted) -> Run:
 
 
 def _task(run: Run, fact: BranchStarted) -> Run:
-    definition = delegated_definition(definition_of(run), fact.role, fact.agent)
+    if fact.definition is None:
+        definition = delegated_definition(definition_of(run), fact.role, fact.agent)
+    else:
+        # What an agent may do is never said by what it calls.
+        definition = with_tools(fact.definition, definition_of(run).tools)
     workflow = definition.workflow
+    waits = workflow.start_condition == "on_user_input" and fact.input is None
     return Run(
         id=run.id,
         definition=definition,
         plan=plan_of(workflow),
-        visit=Visit(phase="leaving", chosen=START),
+        visit=Visit(phase="waiting" if waits else "leaving", chosen=START),
         branch=BranchOf(
             path=f"{run.branch.path}/{fact.name}".lstrip("/"),
-            flows=run.branch.flows,
+            flows=CALLED if fact.definition is not None else run.branch.flows,
             has_resume=True,
             call_id=fact.call_id,
             role=fact.role,
             caller=fact.agent,
         ),
         contexts={context.name: starting_messages(context) for context in workflow.contexts},
+        common_data=named_input(workflow, fact.input),
+        variables=workflow.variables,
         input=fact.input,
         allowed=run.allowed,
         approvals=run.approvals,
@@ -186,6 +195,9 @@ def _task(run: Run, fact: BranchStarted) -> Run:
 def inner_definition(definition: Definition, state: State, branch: Run) -> Definition:
     """Return what a branch of a state runs under a definition of the run around it."""
     own = branch.branch
+    if own.call_id and not own.role:
+        assert branch.definition is not None, "it is kept with the branch"
+        return with_tools(branch.definition, definition.tools)
     if own.call_id:
         return delegated_definition(definition, own.role, own.caller)
     return branch_definition(definition, state, own.path.rpartition("/")[2])

@@ -329,7 +329,8 @@ def _chat_now(pinned: Definition, library: WorkflowLibrary, engine: LocalEngine)
         gone = UserMistake(f"There is no role {name!r} any more.", hint=did_you_mean(name, roles))
         return _Now(error=gone)
     tools, guidance = engine.world.tools.specs(), library.guidance()
-    return _Now(definition=chat_definition(name, roles[name], tools, guidance, roles))
+    workflows = library.workflows()
+    return _Now(definition=chat_definition(name, roles[name], tools, guidance, roles, workflows))
 
 
 def _role_of(roles: Mapping[str, object]) -> str:
