@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 from any_order_kit import (
     DEADLINE_S,
     DEFINITIONS,
@@ -87,7 +86,6 @@ from midstream.core.run import Run
 from midstream.language.errors import JournalFull, RunOwned, UserMistake
 from midstream.language.names import REQUEST_USERS_INPUT, Json, Outcome, Policy
 from midstream.runtime.effects import SOFT_STOP_S
-from midstream.runtime.engine import mailbox
 from midstream.runtime.ports import HandlerResult, ModelReply, Review, ToolOutcome
 from midstream.runtime.state_machine import STALL_RETRY_S
 from midstream.runtime.storage import Mail
@@ -1038,11 +1036,6 @@ def bounded(examples: int, steps: int) -> settings:
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-
-
-@pytest.fixture(autouse=True)
-def _messages_are_looked_for_when_we_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mailbox, "TOGETHER_S", 3600.0)
 
 
 def test_in_any_order_the_runs_are_what_the_core_says() -> None:

@@ -447,7 +447,7 @@ async def test_a_message_to_a_run_that_waits_for_an_owner_is_left_to_it() -> Non
         await two.engine.close()
 
 
-async def test_without_a_socket_messages_are_found_when_they_are_written(
+async def test_an_owner_that_is_called_looks_for_its_messages_and_not_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(mailbox, "LOOK_EVERY_S", 2 * DEADLINE_S)
@@ -464,16 +464,14 @@ async def test_without_a_socket_messages_are_found_when_they_are_written(
         one = Process(store, asks("Which?"), "Done.")
         machine = await one.start()
         await machine.settled()
-        for _ in range(3):
-            await rounds()
-            jump(mailbox.TOGETHER_S)
         await rounds()
         looks = store.looks
         jump(DEADLINE_S / 2)
         await rounds()
-        assert store.looks == looks, "where nothing is written nothing is read"
+        assert store.looks == looks, "where nobody calls nothing is read"
         other = store.beside()
         await other.post(Mail(id="a", run=machine.id, at=1.0, text="src", question="q1"))
+        await other.ring(store.me)
         assert (await machine.wait()).output == "Done."
         await one.engine.close()
 
@@ -955,3 +953,39 @@ async def test_a_close_cancelled_anywhere_can_be_done_again() -> None:
         if was_done:
             return
     raise AssertionError("never done")
+
+
+class Cut(MemoryStore):
+    """A store that is cut off, so that its owner cannot say that it lives."""
+
+    renewed = 0
+    is_cut_off = False
+
+    async def renew(self) -> float:
+        if self.is_cut_off:
+            raise WorldTrouble("The network is gone.")
+        self.renewed += 1
+        return 0.06
+
+
+async def test_a_process_that_cannot_say_that_it_lives_lets_go_of_its_runs() -> None:
+    async with shared() as store:
+        cut = Cut()
+        cut._open(store._contents)
+        one = Process(cut, asks("Which?"))
+        machine = await one.start()
+        await machine.settled()
+
+        async def has_renewed() -> bool:
+            return cut.renewed > 3
+
+        async def is_let_go() -> bool:
+            return await store.owner_of(machine.id) == ""
+
+        await until(has_renewed)
+        assert await store.owner_of(machine.id) == cut.me
+        cut.is_cut_off = True
+        await until(is_let_go)
+        assert machine.is_closed
+        assert not machine.run.is_over
+        await one.engine.close()

@@ -1,6 +1,7 @@
 """The journal's files: how they are made, whose they are, and what is refused."""
 
 import asyncio
+import contextlib
 import os
 import stat
 import threading
@@ -17,6 +18,7 @@ from store_kit import edit, every, opened, refusal
 
 from midstream.core.codec import FORMAT
 from midstream.language.errors import JournalTooNew, MidstreamError, WorldTrouble
+from midstream.runtime.storage import Mail
 from midstream.store import facts, rows
 from midstream.store.owners import Owners
 from midstream.store.sqlite import SqliteStore
@@ -277,6 +279,19 @@ def test_what_is_in_the_way_is_named(tmp_path: Path) -> None:
     assert "no regular file" in refusal(lambda: SqliteStore.opened(tmp_path / "journal.db")).what
     error = refusal(lambda: SqliteStore.opened(tmp_path / "file" / "journal.db"))
     assert str(tmp_path / "file") in error.what
+
+
+async def test_an_owner_without_a_socket_hears_of_what_is_written(tmp_path: Path) -> None:
+    folder = tmp_path / ("deep" * 40)  # no socket has a path that long
+    folder.mkdir()
+    async with opened(folder / "journal.db") as store, opened(folder / "journal.db") as other:
+        async with contextlib.aclosing(store.rings()) as rings:
+            await anext(rings)
+            await other.post(Mail(id="1", run="r", at=1.0))
+            await anext(rings)
+
+        assert not list(folder.glob("journal.db.d/*.bell"))
+        assert len(await store.mail("")) == 1
 
 
 def _note_steps(taken: list[int], told: dict[str, Any]) -> None:

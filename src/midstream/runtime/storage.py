@@ -5,7 +5,7 @@ to live through crashes and to share a run between processes. Each has its contr
 `midstream.testing.contracts`; `store/memory.py` and `store/sqlite.py` pass all of them.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -237,6 +237,22 @@ class Ownership(Protocol):
     async def owner_of(self, run: str) -> str:
         """Return the living owner of a run, "" if there is none."""
 
+    async def renew(self) -> float:
+        """Say that this owner lives; return the seconds within which that has to be said again.
+
+        Where the death of a process shows by itself that is infinity. Whoever is late has lost its runs:
+        another owner may claim them.
+
+        Raises:
+            WorldTrouble: it cannot be said now.
+        """
+
+    async def ring(self, owner: str) -> None:
+        """Wake an owner, so that it looks for messages at once. A call may be lost."""
+
+    def rings(self) -> AsyncGenerator[None, None]:
+        """Yield whenever this owner was called, and perhaps now and then. Closed, it hears no more."""
+
 
 NO_PAGES: Final[Mapping[str, bytes]] = MappingProxyType({})
 
@@ -267,8 +283,14 @@ class Store(Journal, Catalogue, Inbox, Ownership, Snapshots, BlobStore, Protocol
     def is_lasting(self) -> bool:
         """Return whether what is kept outlives this process, as far as is known."""
 
-    async def changed(self, timeout_s: float) -> None:
-        """Return once anything may have been written by anybody since the last call, or in time."""
+    async def changed(self, timeout_s: float, runs: Collection[str] | None = None) -> None:
+        """Return once something may have been written by anybody since the last call, or in time.
+
+        Args:
+            timeout_s: how long to wait at most.
+            runs: wait for what is written of these runs or sent to them; None: of any. A store may
+                return for others, too.
+        """
 
     async def aclose(self) -> None:
         """Let go of every run and close. What was appended is safe; may be called twice."""

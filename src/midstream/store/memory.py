@@ -6,7 +6,8 @@ consoles, of a crash (`die`) and of what comes after it need no disk.
 
 import asyncio
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 
 import msgspec
@@ -113,6 +114,7 @@ class MemoryStore:
         self._is_closed = False
         self._is_news = True
         self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        self._ears: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         contents.owners_made += 1
         self._me = f"memory{contents.owners_made}"
         self._cut: dict[str, int] = {}
@@ -331,6 +333,30 @@ class MemoryStore:
         self._refuse_closed()
         return self._contents.living(run)
 
+    async def renew(self) -> float:
+        """Return infinity: who shares this process lives for as long as its store is open."""
+        self._refuse_closed()
+        return math.inf
+
+    async def ring(self, owner: str) -> None:
+        """Wake an owner."""
+        self._refuse_closed()
+        if owner in self._contents.owners:
+            for loop, event in self._contents.owners[owner]._ears:
+                call_soon(loop, event.set)
+
+    async def rings(self) -> AsyncGenerator[None, None]:
+        """Yield whenever this owner was called."""
+        ear = (asyncio.get_running_loop(), asyncio.Event())
+        self._ears.add(ear)
+        try:
+            while True:
+                await ear[1].wait()
+                ear[1].clear()
+                yield
+        finally:
+            self._ears.discard(ear)
+
     # --- snapshots and the blob store -------------------------------------------------------------
 
     async def keep_snapshot(
@@ -375,7 +401,7 @@ class MemoryStore:
 
     # --- the whole ------------------------------------------------------------------------------
 
-    async def changed(self, timeout_s: float) -> None:
+    async def changed(self, timeout_s: float, runs: Collection[str] | None = None) -> None:
         """Return once anything may have been written by anybody since the last call, or in time."""
         waiter = (asyncio.get_running_loop(), asyncio.Event())
         try:

@@ -11,9 +11,11 @@ done in threads: one writes, with group commit, one reads, one watches. What an 
 from is on the disk (`synchronous=FULL`). A store may be used from any event loop of its process.
 """
 
+import asyncio
 import contextlib
+import math
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -29,9 +31,16 @@ from midstream.store.commit_watch import Watch
 from midstream.store.file_guard import Guard
 from midstream.store.owners import Owners
 from midstream.store.schema import prepared, reading, trouble
+from midstream.store.wake_up import WakeUpSocket, wake
 from midstream.store.writer import Committing, Reading, Worker
 from midstream.system.offloop import in_thread
 from midstream.views.listing import Standing
+
+LOOK_EVERY_S = 1.0
+"""Seconds between two looks of who has no socket."""
+
+TOGETHER_S = 0.005
+"""Seconds in which changes are gathered where there is no socket, and looked into once."""
 
 
 class SqliteStore:
@@ -47,9 +56,8 @@ class SqliteStore:
         watching: apsw.Connection,
     ) -> None:
         self._owners = owners
-        self._blobs = FileBlobStore(
-            Path(f"{path}.d") / "shelf", owners.me
-        )  # as older ones named it
+        self._folder = Path(f"{path}.d")
+        self._blobs = FileBlobStore(self._folder / "shelf", owners.me)  # as older ones named it
         self._guard = guard
         self._is_closed = self._was_lost = False
         self._closing = threading.Lock()
@@ -207,6 +215,29 @@ class SqliteStore:
         """Return the living owner of a run, "" if there is none."""
         return await self._reader.submit(partial(rows.living_owner, run=run, owners=self._owners))
 
+    async def renew(self) -> float:
+        """Return infinity: the kernel lets go of a dead owner's lock at once."""
+        return math.inf
+
+    async def ring(self, owner: str) -> None:
+        """Wake an owner at its socket."""
+        wake(self._folder, owner)
+
+    async def rings(self) -> AsyncGenerator[None, None]:
+        """Yield whenever this owner was called; where it can have no socket, whenever anybody wrote."""
+        wake_up = WakeUpSocket(self._folder, self.me)
+        try:
+            while True:
+                if wake_up.is_open:
+                    await wake_up.woken()
+                else:
+                    await self.changed(LOOK_EVERY_S)
+                    # What comes meanwhile is seen too: whoever looks does so after it.
+                    await asyncio.sleep(TOGETHER_S)
+                yield
+        finally:
+            wake_up.close()
+
     # --- snapshots and the blob store -------------------------------------------------------------
 
     async def keep_snapshot(
@@ -245,7 +276,7 @@ class SqliteStore:
 
     # --- the whole ------------------------------------------------------------------------------
 
-    async def changed(self, timeout_s: float) -> None:
+    async def changed(self, timeout_s: float, runs: Collection[str] | None = None) -> None:
         """Return once anything may have been written by anybody since the last call, or in time."""
         await self._watch.changed(timeout_s)
 

@@ -20,7 +20,9 @@ they opened.
 # ruff: noqa: D102 - a test's name says what it checks
 
 import asyncio
+import contextlib
 import hashlib
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -1171,6 +1173,42 @@ class StoreContract(JournalContract):
             await other.post(mail)
 
         assert await store.mail("") == [mail]
+
+    @soon
+    async def test_an_owner_that_is_called_hears_it(self, store: Store, another: Another) -> None:
+        other = await another()
+        async with contextlib.aclosing(store.rings()) as rings:
+            hearing = asyncio.ensure_future(anext(rings))
+            while not hearing.done():
+                await other.ring(store.me)
+                await asyncio.sleep(0)
+            await hearing
+
+    @soon
+    async def test_a_call_that_nobody_hears_is_lost(self, store: Store, another: Another) -> None:
+        other = await another()
+        for owner in (other.me, store.me, "nobody", ""):
+            await store.ring(owner)
+
+    @soon
+    async def test_an_owner_lives_for_some_time_longer(
+        self, store: Store, another: Another
+    ) -> None:
+        await store.append("r", 0, started("r"))
+        await store.claim("r")
+
+        assert await store.renew() > 0
+        assert await (await another()).owner_of("r") == store.me
+
+    @soon
+    async def test_who_waits_for_a_run_hears_of_it(self, store: Store, another: Another) -> None:
+        other = await another()
+        await store.changed(0)
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(store.changed(60, ("r",)))
+            while not waiting.done():
+                await other.post(Mail(id=secrets.token_hex(4), run="r", at=1.0))
+                await asyncio.sleep(0)
 
     @soon
     async def test_a_change_between_two_waits_is_not_missed(

@@ -6,6 +6,7 @@ engine closes. What other processes have for it comes as messages (`mailbox.py`)
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -25,6 +26,9 @@ from midstream.runtime.ports import Handlers, World
 from midstream.runtime.state_machine import WorkflowStateMachine, new_run_id
 from midstream.runtime.storage import Store
 
+RENEW_AGAIN_S = 0.2
+"""Seconds until it is said once more that an owner lives, where that failed."""
+
 
 class LocalEngine:
     """Starts runs, takes up those a process left, and keeps them until it closes.
@@ -32,7 +36,7 @@ class LocalEngine:
     Args:
         world: the adapters to act through.
         store: what keeps the runs; the world's journal is a part of it.
-        sockets: the folder of the wake-up sockets; None: messages are found by looking.
+        sockets: the folder of the sockets at which others hear what streams; None: they hear facts.
         limits: what each run that is started here may use, and each that came with an import.
     """
 
@@ -52,6 +56,7 @@ class LocalEngine:
         self._listeners: list[Callable[[Envelope], None]] = []
         self._dispatcher: MailDispatcher | None = None
         self._live: LiveServer | None = None
+        self._renewals: asyncio.Task[None] | None = None
         self._told: dict[str, int] = {}
         self._snapped: dict[str, int] = {}
         self._doors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -185,6 +190,9 @@ class LocalEngine:
             await self._dispatcher.close()
         if self._live is not None:
             await self._live.close()
+        if self._renewals is not None:
+            self._renewals.cancel()
+            await asyncio.gather(self._renewals, return_exceptions=True)
         machines = self.machines()
         async with asyncio.TaskGroup() as group:
             for machine in machines:
@@ -203,9 +211,36 @@ class LocalEngine:
             raise UserMistake("The program is closing.", hint="Start it again.")
         self._machines[machine.id] = machine
         if self._dispatcher is None:
-            self._dispatcher = MailDispatcher(self.store, self._addressee, self.sockets)
+            self._dispatcher = MailDispatcher(self.store, self._addressee)
+            self._renewals = asyncio.create_task(self._live_on(), name="renewals")
             self._live = LiveServer(self.sockets, self.store.me, self._machines.get)
         return claim.was_cut
+
+    async def _live_on(self) -> None:
+        """Say again and again that this owner lives. Where that fails for too long, let go of every run.
+
+        Nothing of them may be done here any more once another owner may have them.
+        """
+        time = asyncio.get_running_loop().time
+        said, within = time(), await self._renewed()
+        while within < math.inf:
+            await asyncio.sleep(within / 3)
+            began = time()
+            try:
+                async with asyncio.timeout_at(said + within * 2 / 3):
+                    within = await self._renewed()
+            except TimeoutError:
+                for machine in self.machines():
+                    await self._leave(machine)
+                return
+            said = began
+
+    async def _renewed(self) -> float:
+        while True:
+            try:
+                return await self.store.renew()
+            except MidstreamError:
+                await asyncio.sleep(RENEW_AGAIN_S)
 
     async def _bring_up_to_date(self, machine: WorkflowStateMachine) -> None:
         """Hand over the messages that waited. What cannot be taken now the dispatcher brings later."""

@@ -1,90 +1,20 @@
-"""What other processes have for the runs of this one: mail, and the socket that wakes its owner.
+"""What other processes have for the runs of this one: mail, for which its owner is woken.
 
 A message is handed out until it is marked as delivered. It is marked after its effect is journaled,
 and its id makes the effect repeatable: dying in between, or two dispatchers, deliver it once.
 
-The wake-up is an empty datagram on a Unix socket named after the owner, beside the journal. It says nothing
-and may be lost: the message is in the journal, and the owner looks there now and then anyway.
+A call that wakes may be lost: the message is in the store, and the owner looks there now and then anyway.
 """
 
 import asyncio
 import contextlib
-import os
-import socket
-import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from midstream.core.question import Decision
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.ports import Machine
 from midstream.runtime.storage import Mail, Store
-
-
-def _address(folder: Path, owner: str) -> str:
-    return str(folder / f"{owner}.bell")
-
-
-def wake(folder: Path | None, owner: str) -> bool:
-    """Wake an owner; return whether somebody is there to hear it."""
-    if folder is None or not owner or sys.platform == "win32":
-        return False
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as wake_up:
-        wake_up.setblocking(False)
-        try:
-            wake_up.sendto(b"", _address(folder, owner))
-        except BlockingIOError:
-            return True  # it is waking up already
-        except OSError:
-            return False
-    return True
-
-
-class WakeUpSocket:
-    """The socket this process hears at. Where there can be none, messages are found by looking."""
-
-    def __init__(self, folder: Path | None, owner: str, hear: Callable[[], None]) -> None:
-        """Open it; `hear` is called on the loop, once for any number of calls."""
-        self._hear = hear
-        self._address = "" if folder is None else _address(folder, owner)
-        self._socket: socket.socket | None = None
-        if folder is None or sys.platform == "win32":  # Its Python knows no sockets of this family.
-            return
-        wake_up = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        try:
-            # A path may be too long for a socket, or on a disk that knows none.
-            wake_up.bind(self._address)
-            os.chmod(self._address, 0o600)
-        except OSError:
-            wake_up.close()
-            return
-        wake_up.setblocking(False)
-        self._socket = wake_up
-        asyncio.get_running_loop().add_reader(wake_up, self._called)
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether calls are heard."""
-        return self._socket is not None
-
-    def _called(self) -> None:
-        assert self._socket is not None
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                self._socket.recv(16)
-        self._hear()
-
-    def close(self) -> None:
-        """Close it; may be called twice."""
-        if self._socket is None:
-            return
-        asyncio.get_running_loop().remove_reader(self._socket)
-        self._socket.close()
-        self._socket = None
-        with contextlib.suppress(OSError):
-            os.unlink(self._address)
-
 
 LOOK_EVERY_S = 1.0
 """Seconds between two looks without a call: calls may be lost."""
@@ -92,28 +22,22 @@ LOOK_EVERY_S = 1.0
 SWEEP_EVERY_S = 10.0
 """Seconds between two looks at messages to runs that are not of this process."""
 
-TOGETHER_S = 0.005
-"""Seconds in which changes of the store are gathered where there is no socket, and looked into once."""
-
 
 class MailDispatcher:
-    """Looks for messages when it is woken, and now and then; without one when the store changes.
+    """Looks for messages when its store is called, and now and then.
 
     Args:
         store: where the messages are.
         machine: returns the run of this process with an id, None where its messages are not ours.
-        sockets: the folder of the wake-up sockets.
     """
 
-    def __init__(
-        self, store: Store, machine: Callable[[str], Machine | None], sockets: Path | None
-    ) -> None:
+    def __init__(self, store: Store, machine: Callable[[str], Machine | None]) -> None:
         self._store = store
         self._machine = machine
         self._wake = asyncio.Event()
-        self._socket = WakeUpSocket(sockets, store.me, self._wake.set)
+        # First of all it can be called: what is sent after the first look is then not found late.
+        self._ear = asyncio.create_task(self._hear(), name="hear calls")
         self._task = asyncio.create_task(self._rounds(), name="dispatcher")
-        self._ear = None if self._socket.is_open else asyncio.create_task(self._hear())
         self._judged: set[tuple[str, str]] = set()
         self._sweeps_at = 0.0
         self._busy: dict[str, asyncio.Task[None]] = {}
@@ -124,21 +48,15 @@ class MailDispatcher:
 
     async def close(self) -> None:
         """Deliver nothing more. What is not delivered waits for the next owner."""
-        self._socket.close()
-        tasks = [self._task, *self._busy.values()]
-        if self._ear is not None:
-            tasks.append(self._ear)
+        tasks = [self._task, self._ear, *self._busy.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _hear(self) -> None:
-        """Look whenever something was written, a moment later."""
-        while True:
-            await self._store.changed(LOOK_EVERY_S)
-            # What comes meanwhile is seen too: we look after it, and by then listen again.
-            await asyncio.sleep(TOGETHER_S)
-            self._wake.set()
+        async with contextlib.aclosing(self._store.rings()) as rings:
+            async for _ in rings:
+                self._wake.set()
 
     async def _rounds(self) -> None:
         while True:

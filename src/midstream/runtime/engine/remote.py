@@ -32,7 +32,6 @@ from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.emitter import Stream
 from midstream.runtime.engine.live import Line, live_lines
-from midstream.runtime.engine.mailbox import wake
 from midstream.runtime.engine.open_run import opened
 from midstream.runtime.ports import Clock, Receipt
 from midstream.runtime.storage import Mail, MailKind, Store
@@ -104,7 +103,7 @@ class RemoteMachine:
         Args:
             store: where it is read, and messages are left. It stays the caller's.
             id: its whole id.
-            sockets: the folder of the wake-up sockets; None: its owner finds messages by looking.
+            sockets: the folder of the sockets at which its owner is heard; None: only facts are.
             clock: the time, for messages.
             tap: hears every fact after those the run has now, on the loop, in order. It is trusted.
             owned: hears who runs it whenever that has changed, "" for nobody. It is trusted, too.
@@ -361,7 +360,7 @@ class RemoteMachine:
         """
         await self._store.post(mail)
         owner = await self.owner()
-        wake(self._sockets, owner)
+        await self._store.ring(owner)
         while not (is_done() or self._run.is_over):
             is_waiting = any(each.id == mail.id for each in await self._store.undelivered(self.id))
             if not is_waiting:
@@ -372,7 +371,7 @@ class RemoteMachine:
                 return is_done()
             if now != owner:
                 owner = now
-                wake(self._sockets, owner)
+                await self._store.ring(owner)
             await self._news()
         return True
 
@@ -390,7 +389,7 @@ class RemoteMachine:
     async def _follow(self, owner: str) -> None:
         try:
             while not self._run.is_over:
-                await self._store.changed(LOOK_EVERY_S)
+                await self._store.changed(LOOK_EVERY_S, (self.id,))
                 # Its owner says when facts are read: in their place among the pieces of text. What else
                 # has changed, such as a message that was taken, those who wait for it see at once.
                 if not self._is_live or self._loop.time() >= self._quiet_until:

@@ -167,7 +167,7 @@ async def mail_taken(machine: Machine, store: Store) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(TAKEN_WITHIN_S):
             while had and not machine.is_closed:
-                await store.changed(0.05)
+                await store.changed(0.05, (machine.run.id,))
                 had &= {mail.id for mail in await store.undelivered(machine.run.id)}
 
 
