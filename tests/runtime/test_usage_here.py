@@ -41,7 +41,11 @@ async def test_a_fork_counts_only_what_it_asked_itself() -> None:
 
         found = await spent_here(store, HERE, since=0.0)
 
-    assert [(each.run, each.at) for each in found] == [("one", 10.0), ("one", 20.0), ("two", 30.0)]
+    assert sorted((each.run, each.at) for each in found) == [
+        ("one", 10.0),
+        ("one", 20.0),
+        ("two", 30.0),
+    ]
 
 
 async def test_only_this_folder_and_only_since_then_but_for_runs_wanted_whole() -> None:
@@ -54,7 +58,7 @@ async def test_only_this_folder_and_only_since_then_but_for_runs_wanted_whole() 
 
         found = await spent_here(store, HERE, since=50.0, whole={"mine"})
 
-    assert [(each.run, each.at) for each in found] == [
+    assert sorted((each.run, each.at) for each in found) == [
         ("mine", 10.0),
         ("mine", 60.0),
         ("today", 60.0),

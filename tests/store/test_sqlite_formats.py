@@ -12,7 +12,7 @@ from store_kit import edit, every, opened, refusal
 
 from midstream.core import formats
 from midstream.core.codec import FORMAT
-from midstream.core.events import Fact, ReplyShown, RunStarted
+from midstream.core.events import BranchStarted, Fact, ReplyShown, RunStarted
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
@@ -38,6 +38,8 @@ CHECKSUMS = {
     "5/journal.sql": "f6108bcc4dc9248cd73045f703b7e34f472b25f0a72c48cae593d50801d56603",
     "6/export.jsonl": "7114603d6bf23595393bcb4b1b4fa24872773702d134210ef67a304b95ebaa1d",
     "6/journal.sql": "2480f15ddd0660fc062eae058776ae6a66f003fc3ce2954c6e17c21a687c9970",
+    "7/export.jsonl": "de4d98324db1394fcb7256845a5b6398ff390153b5e641d6a028429eabd1b46b",
+    "7/journal.sql": "498b1d0e2e4449172b0a0cd9a7be1fc5d22f922bc03a8c81d7db6f7a6988537b",
 }
 """What was released, in SHA-256. Lines are added here and never changed: old journals stay as they are."""
 
@@ -206,6 +208,19 @@ async def test_the_journal_of_the_fifth_format_is_read_whole(tmp_path: Path) -> 
         ]
         shown = [each.event for each in told if isinstance(each.event, ReplyShown)]
         assert "".join(fact.text for fact in shown if not fact.branch) == "One and a halfand more"
+
+
+async def test_the_journal_of_the_seventh_format_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await asyncio.to_thread(golden, path, 7)
+    async with opened(path) as store:
+        told = await store.read("golden88")
+
+        assert [(kept.id, kept.seq, kept.damaged) for kept in await every(store)] == [
+            ("golden88", len(told), ""),
+        ]
+        (begun,) = (each.event for each in told if isinstance(each.event, BranchStarted))
+        assert (begun.role, begun.call_id) == ("coder", "call_1")
 
 
 async def test_the_journal_of_the_sixth_format_is_read_whole(tmp_path: Path) -> None:
