@@ -17,7 +17,8 @@ from midstream.core.notices import Envelope
 from midstream.core.question import Decision
 from midstream.core.run import Run
 from midstream.language.errors import DefinitionDiffers, UserMistake
-from midstream.language.spec import Definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Definition, Role
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.resume import take_up
 from midstream.runtime.engine.time_travel import fork
@@ -102,6 +103,28 @@ async def test_its_permissions_are_not_taken_over(here: Here) -> None:
         id = await here.adopted_fork((here.started(define(FLOW), "write"), ENTER))
 
         with pytest.raises(UserMistake, match="lets write run without asking"):
+            await take_up(here.engine, here.library, id, choice="new")
+
+
+async def test_the_roles_it_hands_tasks_on_to_are_those_of_this_place(here: Here) -> None:
+    role = here.library.roles()["dude"]
+    coder = Role(systemMessage="Obey.")
+    chat = chat_definition("dude", role, here.tools.specs(), here.library.guidance())
+    chat = msgspec.structs.replace(chat, delegates={"coder": coder})
+    async with asyncio.timeout(DEADLINE_S):
+        id = await here.adopted_fork((here.started(chat), ENTER))
+
+        with pytest.raises(DefinitionDiffers, match="hands tasks on to"):
+            await take_up(here.engine, here.library, id)
+
+
+async def test_a_task_it_had_handed_on_is_not_gone_on_with(here: Here) -> None:
+    chat = chat_definition("dude", Role(), here.tools.specs(), roles={"coder": Role()})
+    begun = e.BranchStarted(name="coder", input="Obey.", call_id="call_1", role="coder")
+    async with asyncio.timeout(DEADLINE_S):
+        id = await here.adopted_fork((here.started(chat), ENTER, begun))
+
+        with pytest.raises(UserMistake, match="in the middle of tool calls"):
             await take_up(here.engine, here.library, id, choice="new")
 
 

@@ -17,6 +17,7 @@ from midstream.core.decide.decide import judged
 from midstream.core.inputs import AnyInput, Recovered, Stop
 from midstream.core.notices import Envelope
 from midstream.core.pinning import changes
+from midstream.core.routing import living
 from midstream.core.run import OpenCall, Run, definition_of
 from midstream.language.errors import (
     DefinitionDiffers,
@@ -99,6 +100,9 @@ async def take_up(
         changed = await in_thread(lambda: library.changed_file(pinned))
     now = _Now() if changed else await _now(engine, library, pinned, built)
     differences = (changed,) if changed else _differences(pinned, now)
+    if is_of_import and now.definition is not None and now.definition.delegates != pinned.delegates:
+        # Else a run keeps those it began with; but these nobody here has written.
+        differences = (*differences, "the roles it hands tasks on to are others here")
     if not differences:
         handlers = now.handlers or await library.pinned(pinned)
         return await engine.resume(id, handlers=handlers, known=run)
@@ -280,7 +284,8 @@ def _refuse_foreign_powers(run: Run) -> None:
             hint="It can be looked at; start the workflow again to go on with it.",
         )
     is_asking = any(question.kind == "approval" for question in run.inbox.open_questions)
-    if is_asking or any(call.status not in ("parked", "done") for call in _calls_of(run)):
+    is_calling = any(call.status not in ("parked", "done") for call in _calls_of(run))
+    if is_asking or is_calling or any(branch.branch.call_id for branch in living(run)):
         raise UserMistake(
             f"Run {run.id} comes from an import and stopped in the middle of tool calls, which "
             "nobody here has approved.",
