@@ -265,6 +265,9 @@ async def test_what_was_undone_was_paid_for_and_counts_once(tmp_path: Path) -> N
         ("/model openai:gpt-6-astra", ("openai:gpt-6-astra", None)),
         ("/model smart default", (None, "smart")),
         ("/model default", (None, None)),
+        ("/model smart openai:gpt-6 --effort high", ("openai:gpt-6 high", "smart")),
+        ("/model openai:gpt-6 low", ("openai:gpt-6 low", None)),
+        ("/model smart --effort medium", ("openai:gpt-5.6-sol medium", "smart")),
     ],
 )
 async def test_a_model_is_chosen_for_one_level_or_all(line: str, used: tuple[Any, Any]) -> None:
@@ -281,6 +284,10 @@ async def test_a_model_is_chosen_for_one_level_or_all(line: str, used: tuple[Any
         ("/model smart", "Which model should answer smart?"),
         ("/model a b c", "takes a level and a model"),
         ("/model gpt-5", "is not the name of a model"),
+        ("/model smart openai:gpt-5 --effort hihg", "'hihg' is no effort.*Did you mean 'high'"),
+        ("/model --effort", "How hard should it think"),
+        ("/model --effort high openai:gpt-5", "takes a level and a model"),
+        ("/model default --effort high", "takes the effort of the settings"),
     ],
 )
 async def test_a_wrong_choice_changes_nothing(line: str, why: str) -> None:
@@ -289,6 +296,30 @@ async def test_a_wrong_choice_changes_nothing(line: str, why: str) -> None:
         await said(told, line)
 
     assert told.used == []
+
+
+async def test_an_effort_alone_is_for_the_models_all_levels_have() -> None:
+    told = await said(Told(), "/model --effort high")
+    assert told.used == [
+        ("openai:gpt-5.6-terra high", "base"),
+        ("openai:gpt-5.6-sol high", "smart"),
+    ]
+
+    told = await said(told, "/model smart --effort low")
+    assert told.used[-1] == ("openai:gpt-5.6-sol low", "smart")
+
+
+async def test_the_efforts_of_models_and_roles_are_listed() -> None:
+    told = Told()
+    told.roles = lambda: {"dude": Role(effort="low"), "coder": Role(level="smart")}  # type: ignore[method-assign]
+    told.use("openai:gpt-5.6-sol high", "smart")
+
+    (text,) = (await said(told, "/model")).told
+
+    assert text.split("\n")[:2] == [
+        "base   openai:gpt-5.6-terra · dude (low)",
+        "smart  openai:gpt-5.6-sol high (the settings name openai:gpt-5.6-sol) · coder",
+    ]
 
 
 async def test_what_speaks_against_a_name_is_told_at_once() -> None:
@@ -318,6 +349,11 @@ def test_levels_and_names_complete() -> None:
     ]
     assert [word for word, _ in commands.completions("/model smart openai:gpt-6")] == [
         "openai:gpt-6-astra"
+    ]
+    for before in ("smart", "openai:gpt-6-astra", "smart openai:gpt-6-astra"):
+        assert [word for word, _ in commands.completions(f"/model {before} --")] == ["--effort"]
+    assert [word for word, _ in commands.completions("/model --effort ")] == [
+        *("low", "medium", "high")
     ]
     assert commands.completions("/model nonsense o") == ()
 

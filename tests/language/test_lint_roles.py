@@ -81,7 +81,7 @@ def test_every_problem_is_told_and_only_wrong_roles_are_left_out() -> None:
         "expected an object {...}, found 1.",
         'r.json:5:1 $[""]: "" cannot name a role: expected a plain name.',
         "r.json:6:6 $.d: expected an object {...}, found a list [...]. Its keys: level, systemMessage, "
-        "includedTools, excludedTools, parsingTools, reminder, description, agentsFile.",
+        "includedTools, excludedTools, parsingTools, reminder, description, agentsFile, effort.",
         'r.json:7:28 $.fine.includedTools[0]: warning: there is no tool "reed". '
         'Did you mean "read"?',
     ]
@@ -122,6 +122,7 @@ def test_no_text_makes_it_raise(text: str) -> None:
 JUDGE = """---
 description: Judges: fairly
 level: smart
+effort: low
 includedTools: [read_files, "exact_search"]
 agentsFile: true
 ---
@@ -138,6 +139,7 @@ def test_a_role_may_be_markdown() -> None:
         "judge": Role(
             description="Judges: fairly",
             level="smart",
+            effort="low",
             includedTools=("read_files", "exact_search"),
             agentsFile=True,
             systemMessage='You judge.\n\n--- and "quote" \\ it.',
@@ -149,6 +151,7 @@ def test_a_role_may_be_markdown() -> None:
     ("head", "where"),
     [
         ("levl: smart", "roles/judge.md:2:1"),
+        ("level: smart\neffort: hard", "roles/judge.md:3:"),
         ("level: smart\nagentsFile: perhaps", "roles/judge.md:3:"),
         ("level: smart\nno colon here", "roles/judge.md:3:"),
         ("level: smart\nlevel: fast", "roles/judge.md:3:1"),

@@ -111,7 +111,7 @@ def client_of(
         "jitter": lambda: 0.0,
         "environ": {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": base_url, **(environ or {})},
     }
-    return AIAPIClient(LEVELS, **(chosen | options))
+    return AIAPIClient(options.pop("levels", LEVELS), **(chosen | options))
 
 
 def said(text: str = "Hello", *more: Message, **fields: Any) -> ModelRequest:

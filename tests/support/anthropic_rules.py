@@ -19,6 +19,10 @@ _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _TAKES_PREFILL = re.compile(r"claude-(\d|instant|(opus|sonnet|haiku)-4(-[0-5]\b|-\d{8}|$))")
 _TAKES_SYSTEM_TURNS = re.compile(r"claude-(fable|mythos|opus-4-[89]|(opus|sonnet|haiku)-5)")
+_TAKES_EFFORT = re.compile(
+    r"claude-(fable-5|mythos-5|opus-4-[5-8]|opus-5|sonnet-4-6|sonnet-5|haiku-5-5)"
+)
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _ARGUMENTS = frozenset(
     {
         "model",
@@ -73,6 +77,7 @@ def _problems(body: Mapping[str, Json]) -> Iterator[str]:
     most = body.get("max_tokens", 1)
     if not isinstance(most, int) or most < 1:
         yield "max_tokens: Input should be greater than or equal to 1"
+    yield from _of_effort(body)
     yield from _of_tools(body)
     yield from _of_system(body.get("system"))
     messages = body.get("messages")
@@ -80,6 +85,16 @@ def _problems(body: Mapping[str, Json]) -> Iterator[str]:
         yield "messages: at least one message is required"
     if isinstance(messages, list) and messages:
         yield from _of_messages(messages, str(body.get("model", "")))
+
+
+def _of_effort(body: Mapping[str, Json]) -> Iterator[str]:
+    effort = (body.get("output_config") or {}).get("effort")
+    if effort is None:
+        return
+    if not _TAKES_EFFORT.match(str(body.get("model", ""))):
+        yield "This model does not support the effort parameter."
+    elif effort not in _EFFORTS:
+        yield f"output_config.effort: Input should be {', '.join(map(repr, _EFFORTS))}"
 
 
 def _of_tools(body: Mapping[str, Json]) -> Iterator[str]:

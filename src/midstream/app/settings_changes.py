@@ -6,7 +6,7 @@ from midstream.config.manager import ConfigManager
 from midstream.config.settings import CURRENT_MODE, MODELS
 from midstream.config.user_settings import effect, explained, set_own, unset_own
 from midstream.language.names import Mode
-from midstream.models.endpoints import require_name
+from midstream.models.endpoints import name_and_effort, require_name
 
 
 def changed(config: ConfigManager, key: str, value: str | None) -> str:
@@ -38,4 +38,4 @@ def check_name(config: ConfigManager, key: str, value: str) -> str:
     # It reads a long list.
     from midstream.models.prices import doubts_about
 
-    return doubts_about(require_name(plain), os.environ)
+    return doubts_about(name_and_effort(require_name(plain))[0], os.environ)

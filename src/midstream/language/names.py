@@ -95,6 +95,11 @@ ErrorKind: TypeAlias = Literal[
 ]
 """What may go wrong in a state, as `retry` and `catch` name it. `any` stands for each of them."""
 
+Effort: TypeAlias = Literal["low", "medium", "high"]
+"""How hard a model is to think before it replies."""
+
+EFFORTS: Final[tuple[Effort, ...]] = ("low", "medium", "high")
+
 Slot: TypeAlias = Literal["pre_handler", "post_handler", "transition_handler"]
 
 # --- a workflow in a Python file -----------------------------------------------------------------

@@ -17,7 +17,7 @@ from midstream.language.json_text import Kind, Node, parse
 from midstream.language.names import Json
 from midstream.language.problem import Report
 
-_MAX_KEYS = 8
+_MAX_KEYS = 9
 
 
 def read_file(text: str, file: str) -> tuple[Node | None, Report]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from midstream.language.names import Effect, ErrorKind, Json, Policy
+from midstream.language.names import Effect, Effort, ErrorKind, Json, Policy
 
 
 class StartingMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -273,6 +273,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Who a model is asked to be. Without either tool list, a role may use every tool.
 
     `agentsFile`: it writes or judges code, so the words of the AGENTS.md files join its system message.
+    `effort`: how hard its model thinks; None: as the settings say for the level, else as the provider does.
     """
 
     level: Literal["base", "smart", "fast"] = "base"
@@ -283,6 +284,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     reminder: str = ""
     description: str = ""
     agentsFile: bool = False
+    effort: Effort | None = None
 
     def may_use(self, tool: str) -> bool:
         """Return whether the role's lists let it use the tool of that name."""

@@ -101,6 +101,9 @@ def body_of(request: ModelRequest, pieces: Iterable[Piece], *, model: str) -> li
         "stream": True,
         "max_tokens": next((most for of, most in _MOST if of.match(model)), _MOST_OF_OTHERS),
     }
+    if request.effort is not None:
+        # The older way, a budget for thinking, wants the thoughts before each call back; they are not kept.
+        head["output_config"] = {"effort": request.effort}
     if request.tools:
         is_forced = request.must_call and not _THINKS.match(model)
         head["tool_choice"] = {"type": "any" if is_forced else "auto"}

@@ -20,6 +20,7 @@ import msgspec
 
 from midstream.core.inputs import RequestedCall
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
+from midstream.language.names import Effort
 from midstream.language.spec import ToolSpec
 from midstream.models.anthropic_messages import AnthropicModel
 from midstream.models.endpoints import (
@@ -27,6 +28,7 @@ from midstream.models.endpoints import (
     address_and_key,
     is_offline,
     model_of_level,
+    name_and_effort,
     provider_of,
     require_name,
 )
@@ -143,12 +145,22 @@ class AIAPIClient:
         Raises:
             UserMistake: there is no such level, or the name is none of a model.
         """
-        return require_name(
-            model or self._chosen.get(level) or self._model or model_of_level(level, self._levels)
-        )
+        return self._answering(level, model, None)[0]
+
+    def _answering(
+        self, level: str, model: str | None, effort: Effort | None
+    ) -> tuple[str, Effort | None]:
+        """Return which model answers and how hard it thinks: `effort` is what the role says of that.
+
+        What a person has chosen since the start comes before the role, and the role before the settings.
+        """
+        chosen = model or self._chosen.get(level) or self._model
+        text = require_name(chosen or model_of_level(level, self._levels))
+        name, said = name_and_effort(text)
+        return name, (said or effort) if chosen else (effort or said)
 
     def describe(self) -> dict[str, str]:
-        """Return the name of the model that answers now, for each level."""
+        """Return the model that answers now for each level, and its effort: `openai:gpt-5 high`."""
         return {
             level: self._chosen.get(level) or self._model or name
             for level, name in self._levels.items()
@@ -161,17 +173,18 @@ class AIAPIClient:
         for name in {*self.describe().values()}:
             if not is_offline(name):
                 with contextlib.suppress(MidstreamError):
-                    await self._made(name)
+                    await self._made(name_and_effort(name)[0])
 
     async def request(self, request: ModelRequest, listener: ReplyListener) -> ModelReply:
         """Return the reply to one request; see the `Model` port."""
-        name = self.model_for(request.level, request.model)
+        name, effort = self._answering(request.level, request.model, request.effort)
         if is_offline(name):
             if self._offline is None:
                 raise UserMistake(
                     "There is no offline model here.", hint="Set a model, such as openai:gpt-5."
                 )
             return await self._offline.request(request, listener)
+        request = msgspec.structs.replace(request, effort=effort)
         model = await self._made(name)
         ends_at = asyncio.get_running_loop().time() + self._limits.total_s
         attempt = 1

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from midstream.language.errors import UserMistake, did_you_mean
+from midstream.language.names import EFFORTS, Effort
 
 NO_KEY: Final = "not-set"
 """Sent where an own endpoint is set and no key: most local servers want any, and check none."""
@@ -32,6 +33,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     `tells_usage`: tells what was used without being asked, and refuses to be asked. `must_call` is its
     word for "call one of the tools"; `has_short_ids`: ids of calls are nine letters and digits.
+    `takes_effort`: can be told how hard to think, in the words of its dialect.
     """
 
     title: str
@@ -44,10 +46,11 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     tells_usage: bool = False
     must_call: str = "required"
     has_short_ids: bool = False
+    takes_effort: bool = True
 
 
-def _at(title: str, base: str, *keys: str) -> Endpoint:
-    return Endpoint(title=title, base=base, keys=keys)
+def _at(title: str, base: str, *keys: str, takes_effort: bool = True) -> Endpoint:
+    return Endpoint(title=title, base=base, keys=keys, takes_effort=takes_effort)
 
 
 _OPENAI = Endpoint(
@@ -96,11 +99,14 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
         "Alibaba Cloud",
         "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
         *("ALIBABA_API_KEY", "DASHSCOPE_API_KEY"),
+        takes_effort=False,
     ),
     "cerebras": _at("Cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
     "fireworks": _at("Fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
     "github": _at("GitHub Models", "https://models.github.ai/inference", "GITHUB_API_KEY"),
-    "moonshotai": _at("Moonshot AI", "https://api.moonshot.ai/v1", "MOONSHOTAI_API_KEY"),
+    "moonshotai": _at(
+        "Moonshot AI", "https://api.moonshot.ai/v1", "MOONSHOTAI_API_KEY", takes_effort=False
+    ),
     "nebius": _at("Nebius", "https://api.studio.nebius.com/v1", "NEBIUS_API_KEY"),
     "ovhcloud": _at(
         "OVHcloud", "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1", "OVHCLOUD_API_KEY"
@@ -113,7 +119,7 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
         *("VERCEL_AI_GATEWAY_API_KEY", "VERCEL_OIDC_TOKEN"),
     ),
     "vllm": Endpoint(title="vLLM", base="", keys=("VLLM_API_KEY",), is_own=True),
-    "zai": _at("Z.ai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY"),
+    "zai": _at("Z.ai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY", takes_effort=False),
 }
 
 
@@ -210,7 +216,19 @@ def provider_of(name: str) -> str:
 
 def is_offline(name: str) -> bool:
     """Return whether the name means the built-in model that is no LLM."""
-    return name == OFFLINE or name.startswith(f"{OFFLINE}:")
+    return name.partition(":")[0].split(" ")[0] == OFFLINE
+
+
+def name_and_effort(text: str) -> tuple[str, Effort | None]:
+    """Return the model and the effort, None for none, that a text such as `openai:gpt-5 high` names."""
+    name, _, word = text.rpartition(" ")
+    effort = next((each for each in EFFORTS if each == word), None)
+    return (text, None) if effort is None else (name.strip(), effort)
+
+
+def with_effort(text: str, effort: Effort) -> str:
+    """Return the text that names the same model with this effort."""
+    return f"{name_and_effort(text)[0]} {effort}"
 
 
 def is_configured(environ: Mapping[str, str], levels: Mapping[str, str]) -> bool:
@@ -283,12 +301,18 @@ def require_name_among(name: str, models: Collection[str]) -> str:
 
 
 def require_name(name: str) -> str:
-    """Return the name if it has the form `provider:model`.
+    """Return the name if it has the form `provider:model`; an effort may follow, see `name_and_effort`.
 
     Raises:
         UserMistake: it has not.
     """
-    provider, colon, model = name.partition(":")
+    provider, colon, model = name_and_effort(name)[0].partition(":")
+    if colon and " " in model.strip():
+        word = model.split()[-1]
+        raise UserMistake(
+            f"{name!r} is not the name of a model: {word!r} is no effort.",
+            hint=f"Write provider:model, and behind it {' or '.join(EFFORTS)}, or nothing.",
+        )
     if is_offline(name) or (provider.strip() and colon and model.strip()):
         return name
     example = f"{did_you_mean(provider, KEYS)} " if colon and provider not in KEYS else ""

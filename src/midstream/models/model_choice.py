@@ -6,7 +6,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from midstream.models.api_client import AIAPIClient
-from midstream.models.endpoints import OFFLINE, require_key, require_name, require_name_among
+from midstream.models.endpoints import (
+    ENDPOINTS,
+    OFFLINE,
+    is_offline,
+    name_and_effort,
+    provider_of,
+    require_key,
+    require_name,
+    require_name_among,
+)
 from midstream.models.localhost import NamesHere
 from midstream.models.prices import doubts_about, known_names, load, window_of
 from midstream.system.offloop import in_thread
@@ -43,7 +52,7 @@ class ModelChoice:
         self.use(None)
 
     def describe(self) -> str:
-        """Return the model of the base level, or the one that stands for all."""
+        """Return the model of the base level, or the one that stands for all, with its effort."""
         return self._client.describe()["base"]
 
     def levels(self) -> tuple[tuple[str, str, str], ...]:
@@ -66,7 +75,13 @@ class ModelChoice:
             UserMistake: no model can be meant by that name, or its provider is not set up.
         """
         require_key(require_name_among(name, self.names()), self._environ)
-        return await in_thread(partial(doubts_about, name, self._environ))
+        name, effort = name_and_effort(name)
+        found = await in_thread(partial(doubts_about, name, self._environ))
+        known = ENDPOINTS.get(provider_of(name))
+        if effort is not None and (is_offline(name) or (known and not known.takes_effort)):
+            untold = f"{name} cannot be told how hard to think: {effort} is left out."
+            return f"{found}\n{untold}".strip()
+        return found
 
     async def window(self, level: str) -> tuple[str, int | None]:
         """Return the model that answers a level now, and how many tokens it takes."""

@@ -52,6 +52,7 @@ class OpenAIModel:
         thinks = provider == "deepseek" and model != "deepseek-chat"
         self._must_call = "auto" if thinks else endpoint.must_call
         self._asks_usage = not endpoint.tells_usage
+        self._takes_effort = endpoint.takes_effort
         self._piece_of = partial(piece_of, has_short_ids=endpoint.has_short_ids, thinks=thinks)
 
     async def ask(self, request: ModelRequest, heard: Heard, watch: Watch) -> Answer:
@@ -75,6 +76,7 @@ class OpenAIModel:
                 model=self._model,
                 must_call=self._must_call,
                 asks_usage=self._asks_usage,
+                takes_effort=self._takes_effort,
             ),
             watch=watch,
             listening=Listening(heard),
@@ -125,11 +127,14 @@ def body_of(
     model: str,
     must_call: str = "required",
     asks_usage: bool = True,
+    takes_effort: bool = True,
 ) -> list[bytes]:
     """Return the parts of the body of a request, of which each is of one message at most."""
     head: dict[str, Json] = {"model": model, "stream": True}
     if asks_usage:
         head["stream_options"] = {"include_usage": True}
+    if request.effort is not None and takes_effort:
+        head["reasoning_effort"] = request.effort
     if request.tools:
         head["tool_choice"] = must_call if request.must_call else "auto"
         head["tools"] = [

@@ -43,6 +43,7 @@ Kind: TypeAlias = Literal[
     "server",
     "connection",
     "request",
+    "effort",
     "redirect",
     "stream",
     "unreadable",
@@ -283,6 +284,12 @@ _REPORTS: Final[dict[Kind, _Report]] = {
         "Choose another model, or change what was sent.",
         "refused",
     ),
+    "effort": _Report(
+        UserMistake,
+        "{name} refused the effort it was asked for: {words}",
+        "Leave it out (/model NAME without one, or `effort` of the role), or choose another{elsewhere}.",
+        "refused",
+    ),
     "redirect": _Report(
         UserMistake,
         "{name}: the endpoint answered with a redirect to {words}; redirects are not followed.",
@@ -346,6 +353,8 @@ def trouble_about(
         "model": model,
         "meant": meant,
         "keys": " or ".join(key_names(provider)) or "the provider's key",
+        # Some models of OpenAI take it with tools by their other protocol alone.
+        "elsewhere": f", such as openai-responses:{model}" if provider == "openai" else "",
         # Of a provider that is not in the table an example has to do.
         "address": address_variable(provider) if provider in ENDPOINTS else _AN_ADDRESS,
     }
@@ -399,6 +408,7 @@ _TOO_LONG: Final = (
     *("maximum context length", "reduce the length of the messages", "prompt is too long"),
     "exceeds the available context size",
 )
+_EFFORT: Final = ("reasoning_effort", "reasoning effort", "output_config", "effort parameter")
 _NO_CREDIT: Final = "credit balance is too low"
 
 
@@ -430,7 +440,7 @@ def kind_of(refused: Refused) -> Kind:
         case _ if status >= 500:
             return "server"
         case _ if status >= 400:
-            return "request"
+            return "effort" if any(said in words for said in _EFFORT) else "request"
     return next(
         (_WITHOUT_STATUS[n] for n in (refused.code, refused.kind) if n in _WITHOUT_STATUS), "stream"
     )

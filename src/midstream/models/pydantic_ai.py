@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model as TheirModel
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.providers import Provider
+    from pydantic_ai.settings import ModelSettings
 
 _WATCH: ContextVar[Watch | None] = ContextVar("midstream_reply_watch", default=None)
 """The watch over the answer to the request being made in this task."""
@@ -112,7 +113,6 @@ class LibraryModel:
             Exception: whatever the library makes of a failure; a `Failed` where it can be told.
         """
         from pydantic_ai.direct import model_request_stream
-        from pydantic_ai.settings import ModelSettings
 
         token = _WATCH.set(watch)
         opened: list[httpx2.Response] = []
@@ -121,7 +121,7 @@ class LibraryModel:
             async with model_request_stream(
                 self._model,
                 _conversation(request),
-                model_settings=ModelSettings(max_retries=0),
+                model_settings=_settings(request),
                 model_request_parameters=_parameters(request),
             ) as stream:
                 async for event in stream:
@@ -285,6 +285,16 @@ def _conversation(request: ModelRequest) -> "list[theirs.ModelMessage]":
     # The instructions of the last request are those that count.
     system = clean(request.system)
     return [*history, asked(system if system.strip() else None)]
+
+
+def _settings(request: ModelRequest) -> "ModelSettings":
+    """Return how a request is made. An effort the library says in each provider's words, if it has any."""
+    from pydantic_ai.settings import ModelSettings
+
+    settings = ModelSettings(max_retries=0)
+    if request.effort is not None:
+        settings["thinking"] = request.effort
+    return settings
 
 
 def _parameters(request: ModelRequest) -> "ModelRequestParameters":

@@ -19,7 +19,7 @@ from midstream.core.notices import Envelope
 from midstream.core.question import Decision
 from midstream.core.routing import Destination
 from midstream.core.run import Run
-from midstream.language.names import Json, Outcome, Policy
+from midstream.language.names import Effort, Json, Outcome, Policy
 from midstream.language.spec import Definition, ToolSpec
 from midstream.safety.capability import Capability, forbids_secrets
 from midstream.safety.redaction import Redactor, Vault
@@ -36,6 +36,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `messages` are as the agent sees them: its own words as `assistant`, one result for each call.
     `level` is base, smart or fast; `model` (such as `openai:gpt-5`) overrides what the level names.
+    `effort` is how hard the role wants it to think, None: as the level's setting or the provider has it.
     With `must_call` the model has to call one of `tools`. What follows `must_call` tells the offline
     model where in which workflow it is; `visit` counts entries into the state from 1, `request` the
     requests of this turn from 1.
@@ -47,6 +48,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ToolSpec, ...] = ()
     level: str = "base"
     model: str | None = None
+    effort: Effort | None = None
     must_call: bool = False
     workflow: str = ""
     state: str = ""

@@ -35,7 +35,7 @@ import msgspec
 
 from midstream.language import spec
 from midstream.language.errors import AuthorMistake
-from midstream.language.names import Json
+from midstream.language.names import Effort, Json
 from midstream.language.spec import Definition, Role
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import Handler
@@ -182,6 +182,7 @@ class Workflow:
         role: str | None = None,
         system: str | None = None,
         level: Literal["base", "smart", "fast"] = "base",
+        effort: Effort | None = None,
         tools: Sequence[str] | None = None,
         context: str = "main",
         max_length: int | None = None,
@@ -194,6 +195,7 @@ class Workflow:
             role: a role of the settings; by default the one of this name, or with `system` a new one.
             system: the system message of a role of its own.
             level: of a role of its own, which of the configured models it asks.
+            effort: of a role of its own, how hard that model thinks; None: as it is configured.
             tools: the names of the tools a role of its own may use; None: all.
             context: the name of the conversation.
             max_length: how many characters of that conversation are kept, the latest.
@@ -201,7 +203,9 @@ class Workflow:
         """
         if system is not None:
             included = None if tools is None else tuple(tools)
-            self.roles[name] = Role(level=level, systemMessage=system, includedTools=included)
+            self.roles[name] = Role(
+                level=level, effort=effort, systemMessage=system, includedTools=included
+            )
         known = self._contexts.setdefault(context, {"name": context})
         if max_length is not None:
             known["max_length"] = max_length

@@ -83,7 +83,11 @@ _MCP_SERVER: dict[str, Json] = {
 def settings_schema() -> dict[str, Json]:
     """Return the JSON Schema (2020-12) of application.json."""
     seconds = {"type": "number", "minimum": 0.01, "maximum": 86_400}
-    level = {"type": "string", "pattern": r"\S", "examples": ["openai:gpt-5", "offline"]}
+    level = {
+        "type": "string",
+        "pattern": r"\S",
+        "examples": ["openai:gpt-5", "openai:gpt-5 high", "offline"],
+    }
     levels = ("base", "smart", "fast")
     patience = ("firstByteSeconds", "silenceSeconds", "totalSeconds")
     properties: dict[str, Json] = {
@@ -118,7 +122,8 @@ def settings_schema() -> dict[str, Json]:
             "enum": ["off", "bell", "desktop"],
         },
         "models": {
-            "description": "The model of each level of role. A workspace's file may not say so.",
+            "description": "The model of each level of role, and how hard it thinks: low, medium or high. "
+            "A workspace's file may not say so.",
             "type": "object",
             "properties": dict.fromkeys(levels, level),
             "additionalProperties": False,
@@ -281,6 +286,7 @@ WORDS: Final[dict[str, str]] = {
     "ParsingTool.description": "What the model is told it is for.",
     "ParsingTool.parameters": "A JSON Schema of type object: the answer's form.",
     "Role.level": "Which of the models of the settings it uses.",
+    "Role.effort": "How hard its model thinks. Null: as the settings or the provider have it.",
     "Role.systemMessage": "Who the model is asked to be.",
     "Role.includedTools": "The only tools it may use. Null: all.",
     "Role.excludedTools": "Tools it may not use.",

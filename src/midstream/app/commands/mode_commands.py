@@ -8,8 +8,9 @@ from midstream.app.commands.config_command import CONFIG_COMMANDS
 from midstream.app.commands.permission_commands import WORDS
 from midstream.app.session import Session
 from midstream.language.errors import UserMistake, did_you_mean
-from midstream.language.names import Mode
-from midstream.language.spec import ToolSpec
+from midstream.language.names import EFFORTS, Effort, Mode
+from midstream.language.spec import Role, ToolSpec
+from midstream.models.endpoints import with_effort
 from midstream.system.own_process import columns
 from midstream.views.cells import two_columns
 
@@ -111,8 +112,10 @@ MODE_COMMANDS = (
 
 DEFAULT: Final = "default"
 _SHOWN_ROLES: Final = 4
+EFFORT: Final = "--effort"
 _WAYS: Final = (
     "/model LEVEL NAME sets one level, /model NAME all of them, "
+    f"/model [LEVEL] [NAME] {EFFORT} high how hard they think, "
     f"/model [LEVEL] {DEFAULT} goes back to what the settings name."
 )
 
@@ -122,20 +125,54 @@ async def _model(session: Session, argument: str) -> None:
     if not words:
         session.ui.say(_summary(session))
         return
-    level, name = _meant(session, words)
-    doubts = "" if name is None else await session.equipment.models.doubts(name)
-    session.equipment.models.use(name, level)
-    lines = [f"From the next request on:\n{_levels(session)}", doubts]
+    words, effort = _effort_in(words)
+    models, chosen = session.equipment.models, _meant(session, words, effort)
+    # Each is looked at before the first is used: a refusal changes nothing.
+    named = dict.fromkeys(name for _, name in chosen if name is not None)
+    doubts = dict.fromkeys([await models.doubts(name) for name in named])
+    for level, name in chosen:
+        models.use(name, level)
+    lines = [f"From the next request on:\n{_levels(session)}", *doubts]
     session.ui.say("\n".join(line for line in lines if line))
 
 
-def _meant(session: Session, words: list[str]) -> tuple[str | None, str | None]:
-    """Return the level (None: all) and the model (None: what the settings name) a line names.
+def _effort_in(words: list[str]) -> tuple[list[str], Effort | None]:
+    """Return the words without the effort they end with, and that, None for none.
+
+    Raises:
+        UserMistake: it is none.
+    """
+    if EFFORT in words[-2:]:
+        word = words[-1] if words[-2:-1] == [EFFORT] else ""
+        if word not in EFFORTS:
+            hint = f"{did_you_mean(word, EFFORTS)} {EFFORT} {', '.join(EFFORTS)}.".strip()
+            raise UserMistake(f"How hard should it think? {word!r} is no effort.", hint=hint)
+        words = [*words[:-2], word]
+    effort = next((each for each in EFFORTS if each == words[-1]), None)
+    return (words, None) if effort is None else (words[:-1], effort)
+
+
+def _meant(
+    session: Session, words: list[str], effort: Effort | None
+) -> list[tuple[str | None, str | None]]:
+    """Return the levels (None: all) and the models (None: what the settings name) a line names.
+
+    An effort without a model is for the one each of the levels has.
 
     Raises:
         UserMistake: it names none.
     """
-    levels = [level for level, _, _ in session.equipment.models.levels()]
+    used = {level: name for level, name, _ in session.equipment.models.levels()}
+    if effort is not None and (not words or (len(words) == 1 and words[0] in used)):
+        return [(level, with_effort(used[level], effort)) for level in words or used]
+    level, name = _named_by(words, [*used])
+    if effort is not None and name is None:
+        hint = f"/model {EFFORT} {effort}, or name a model before it."
+        raise UserMistake(f"{DEFAULT} takes the effort of the settings, too.", hint=hint)
+    return [(level, name if name is None or effort is None else with_effort(name, effort))]
+
+
+def _named_by(words: list[str], levels: list[str]) -> tuple[str | None, str | None]:
     if len(words) > 2:
         raise UserMistake("These are too many words: /model takes a level and a model.", hint=_WAYS)
     if len(words) == 2 and words[0] not in levels:
@@ -167,12 +204,16 @@ def _levels(session: Session) -> str:
     roles = session.equipment.library.roles()
     rows: list[tuple[str, str]] = []
     for level, used, setting in session.equipment.models.levels():
-        own = [name for name, role in sorted(roles.items()) if role.level == level]
+        own = [_with_its(role, name) for name, role in sorted(roles.items()) if role.level == level]
         more = f" and {len(own) - _SHOWN_ROLES} more" if len(own) > _SHOWN_ROLES else ""
         whose = f" · {', '.join(own[:_SHOWN_ROLES])}{more}" if own else ""
         instead = "" if used == setting else f" (the settings name {setting})"
         rows.append((level, f"{used}{instead}{whose}"))
     return two_columns(rows, width=_width())
+
+
+def _with_its(role: Role, name: str) -> str:
+    return name if role.effort is None else f"{name} ({role.effort})"
 
 
 def _width() -> int:
@@ -186,7 +227,13 @@ def _first(session: Session) -> list[tuple[str, str]]:
 
 
 def _second(session: Session, before: str) -> list[tuple[str, str]]:
-    return _names(session) if before in _named(session) else []
+    words = before.split()
+    if words[-1] == EFFORT:
+        return [(effort, "how hard it thinks") for effort in EFFORTS]
+    if len(words) == 1 and before in _named(session):
+        return [*_names(session), (EFFORT, "how hard it thinks")]
+    is_model = words[-1] not in (DEFAULT, *EFFORTS) and ":" in words[-1]
+    return [(EFFORT, "how hard it thinks")] if is_model else []
 
 
 async def _learn(session: Session) -> None:
@@ -204,7 +251,7 @@ def _names(session: Session) -> list[tuple[str, str]]:
 
 MODEL_COMMAND: Final = Command(
     name="model",
-    arguments="[LEVEL] [NAME | default]",
+    arguments="[LEVEL] [NAME | default] [--effort high]",
     summary="show which model answers which level, or choose for one or all",
     action=_model,
     complete=_first,
