@@ -32,9 +32,11 @@ from midstream.core.fold.apply import apply
 from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler, pending
 from midstream.core.routing import spoken
 from midstream.core.run import Run
+from midstream.core.todo import parse_edit
 from midstream.language.names import Json
 from midstream.language.spec import Context, Input, State, Workflow
 
+EDITS = ["add a dog", "done 1", "drop 1", "drop 9"]
 RICH = flow(
     state("start", "dude", pre_handler="pre", post_handler="post", transition_handler="go"),
     state("chat", "dude", awaits_input=True, transition_handler="go", on_input="steer"),
@@ -187,6 +189,7 @@ class Player:
             inputs.Recovered(was_cut=False),
             inputs.Resume(),
             inputs.Compact(note="the names"),
+            inputs.EditTodo(edit=parse_edit(self.data.draw(st.sampled_from(EDITS)))),
             inputs.Rename(name=self.data.draw(st.sampled_from(["", "zoo"]))),
             inputs.FileChanging(key=key, path="/w/a", before=None, after="beef"),
             inputs.Start(definition=define(RICH)),

@@ -30,6 +30,8 @@ WITHOUT: Final = {
     ("app/background_runs.py", "_said"): "the run's own reason, which says what to do",
     ("runtime/engine/remote.py", "compact"): "the reason says what there is to wait for",
     ("runtime/state_machine.py", "compact"): "the reason says what there is to wait for",
+    ("runtime/engine/remote.py", "edit_todo"): "the reason says which items there are",
+    ("runtime/state_machine.py", "edit_todo"): "the reason says which items there are",
     (
         "runtime/engine/run_files.py",
         "place_of",

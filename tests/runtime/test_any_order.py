@@ -60,6 +60,7 @@ from midstream.core.inputs import (
     Approve,
     CallReviewed,
     Compact,
+    EditTodo,
     FileChanging,
     Halt,
     HandlerFailed,
@@ -83,6 +84,7 @@ from midstream.core.pending import AnyEffect, AskModel, CallTool, pending
 from midstream.core.question import Decision
 from midstream.core.routing import question_asked, spoken
 from midstream.core.run import Run
+from midstream.core.todo import parse_edit
 from midstream.language.errors import JournalFull, RunOwned, UserMistake
 from midstream.language.names import REQUEST_USERS_INPUT, Json, Outcome, Policy
 from midstream.runtime.effects import SOFT_STOP_S
@@ -289,6 +291,8 @@ class AnyOrder(RuleBasedStateMachine):
                 return Compact(note=mail.text)
             case "rename":
                 return Rename(name=mail.text)
+            case "todo":
+                return EditTodo(edit=parse_edit(mail.text))
             case "withdraw":
                 return Withdraw(input_id=mail.text)
             case "halt":

@@ -312,6 +312,7 @@ def test_every_built_in_tool_says_what_it_may_do() -> None:
         "execute_terminal": ("once", True),
         "explain_codebase": ("read", False),
         "get_time": ("read", False),
+        "todo": ("read", False),
         "list_directory": ("read", False),
         "measure_code": ("read", False),
         "read_files": ("read", False),

@@ -4,6 +4,7 @@ from midstream.core import events as e
 from midstream.core.conversation import SUMMARY, USER, Message
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
+from midstream.core.todo import TodoItem
 from midstream.tui.event_lines import Words, plain_words
 from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.styled_lines import to_plain
@@ -55,6 +56,15 @@ def test_a_name_says_how_to_come_back_to_it() -> None:
         "· It is called 'zoo' now: /resume zoo comes back to it.\n"
     )
     assert told(e.RunRenamed(name="")) == "· Its name was removed.\n"
+
+
+def test_a_change_of_the_todo_list_says_what_and_how_far_it_is() -> None:
+    items = (TodoItem(text="Parse", status="done"), TodoItem(text="Print\x1b[2J"))
+
+    assert told(e.TodoEdited(edit="done 1", items=items)) == (
+        "· Todo list: done 1  (1/2 · Print\u241b[2J)\n"
+    )
+    assert told(e.TodoEdited(edit="drop 1")) == "· Todo list: drop 1  (empty)\n"
 
 
 def test_the_past_is_shown_as_it_stood_on_the_screen() -> None:

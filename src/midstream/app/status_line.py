@@ -22,6 +22,7 @@ from midstream.views.run_status import (
     what_addressing_does,
     where,
 )
+from midstream.views.todo_list import shown_items
 
 if TYPE_CHECKING:
     from midstream.tools.permissions import Permissions
@@ -164,6 +165,7 @@ class StatusLine:
             progress=self._model.progress(machine, cost),
             is_watched=self._runs.is_watched(machine),
             is_ending=self._switching.is_ending,
+            todo=() if run.is_over else shown_items(run),
             on_empty="resumes" if run.visit.phase == "held" or run.suspended else "",
             tab="queues" if is_at_work(run) and policy_of(run) != "queue" else "",
         )

@@ -13,6 +13,7 @@ from midstream.core.notices import Envelope
 from midstream.core.question import Decision, Question
 from midstream.core.routing import Destination, Route
 from midstream.core.run import Run
+from midstream.core.todo import TodoItem
 from midstream.language.names import Policy
 from midstream.views.lanes import Lane
 from midstream.views.run_status import Waiting
@@ -35,6 +36,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     are the branches at work, `addressees` what `@name words` would do, by the name.
     `permission` is how much happens unasked, in a word or two. `progress` is how far the active
     workflow is, such as "step 2 of 5 · 3 min". Lanes may also be of the run itself and of others.
+    `todo` is the list its agents keep.
     `is_watched`: another process runs the active run. `is_ending`: the person has it end just now, to be
     done with it or to go back in it.
     """
@@ -57,6 +59,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     on_empty: str = ""
     is_watched: bool = False
     is_ending: bool = False
+    todo: tuple[TodoItem, ...] = ()
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True):

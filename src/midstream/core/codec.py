@@ -36,16 +36,18 @@ from midstream.core.run import (
     Turn,
     Visit,
 )
+from midstream.core.todo import Todo, TodoItem
 from midstream.language import spec
 from midstream.language.plan import NO_PLAN
 from midstream.safety.redaction import Redactor
 
-FORMAT = 7
+FORMAT = 8
 """The format of the facts written by this version.
 
 1: runs that are in one state at a time. 2: what happens in branches, waits, tools that states call.
 3: reviews of what calls would do, budgets that ask. 4: summaries of older turns, names, AGENTS.md.
 5: what was shown of a reply that streams. 6: what changed within a large value.
+7: tasks that agents hand on. 8: the todo list.
 """
 
 T = TypeVar("T")
@@ -121,6 +123,8 @@ _PARTS: tuple[type[msgspec.Struct], ...] = (
     Response,
     InputRecord,
     Compacting,
+    Todo,
+    TodoItem,
     Question,
     Message,
     ToolCall,

@@ -27,6 +27,9 @@ USER: Final = "@user"
 SUMMARY: Final = "@summary"
 """The author of a message that stands for older turns. Every agent sees it as the user's words."""
 
+NOTE: Final = "@note"
+"""The author of what agents are told that nobody typed. Every agent sees it as the user's words."""
+
 CHARS_PER_TOKEN: Final = 4
 """What an estimate takes for a token where no provider has counted: good within a third or so."""
 
@@ -137,7 +140,7 @@ def _seen_too(
 
 def _seen(messages: Iterable[Message], agent: str, side: Side) -> Iterator[Message]:
     for message in messages:
-        is_swapped = side == "user" and message.author not in (USER, SUMMARY)
+        is_swapped = side == "user" and message.author not in (USER, SUMMARY, NOTE)
         role = _SWAPPED[message.role] if is_swapped else message.role
         is_own = message.author == agent
         if not message.text and not (is_own and message.calls):

@@ -12,6 +12,7 @@ import msgspec
 
 from midstream.core.conversation import ToolCall
 from midstream.core.data_edits import Edit
+from midstream.core.todo import TodoItem
 from midstream.language.errors import Fault
 from midstream.language.names import (
     Disposition,
@@ -601,6 +602,18 @@ class RunRenamed(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     name: str
 
 
+class TodoEdited(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="todo_edited"):
+    """A person changed the todo list, as in `edit` (`add WORDS`, `done N`, `drop N`); it is `items` now.
+
+    `text` became a message of this context, by which the agent learns of it; "" where there is none.
+    """
+
+    edit: str
+    items: tuple[TodoItem, ...] = ()
+    context: str = ""
+    text: str = ""
+
+
 class WorkflowOutput(
     Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="workflow_output"
 ):
@@ -677,6 +690,7 @@ AnyFact: TypeAlias = (
     | ConversationCompacted
     | CompactionEnded
     | RunRenamed
+    | TodoEdited
     | WorkflowOutput
     | RunFinished
     | RunFailed

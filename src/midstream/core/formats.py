@@ -35,6 +35,7 @@ UPGRADES: dict[int, Upgrade] = {
     4: lambda fact: fact,
     5: lambda fact: fact,
     6: lambda fact: fact,
+    7: lambda fact: fact,
 }
 """For each older format: how one of its facts, as a JSON object, reads in the next format."""
 

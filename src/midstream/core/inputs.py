@@ -11,6 +11,7 @@ import msgspec
 from midstream.core.data_edits import Edit
 from midstream.core.events import ContextChange, Usage
 from midstream.core.routing import Destination
+from midstream.core.todo import TodoEdit
 from midstream.language.errors import Fault
 from midstream.language.names import Json, Outcome, Policy
 from midstream.language.spec import Budget, Definition
@@ -219,6 +220,12 @@ class Rename(Input, frozen=True, kw_only=True, gc=False):
     name: str
 
 
+class EditTodo(Input, frozen=True, kw_only=True, gc=False):
+    """Change the todo list; what cannot be made of the list as it stands by then changes nothing."""
+
+    edit: TodoEdit
+
+
 class Resume(Input, frozen=True, kw_only=True, gc=False):
     """Let a suspended run go on, or one that was stopped without words where it was cut."""
 
@@ -274,6 +281,7 @@ AnyInput: TypeAlias = (
     | Resume
     | Compact
     | Rename
+    | EditTodo
     | FileChanging
     | WorkflowFound
     | TimerStarted

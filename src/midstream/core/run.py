@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from midstream.core.conversation import Message, ToolCall
 from midstream.core.events import Usage
 from midstream.core.question import Question
+from midstream.core.todo import Todo
 from midstream.language.errors import Fault
 from midstream.language.names import (
     START,
@@ -325,7 +326,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     A branch is a run within a run, among the `branches` of a visit; `branch` is what makes it one.
 
     `name` is what a person calls the run, "" if nothing. `compacting` is the summary of older turns
-    that is being written, `compactions` how many were begun.
+    that is being written, `compactions` how many were begun. `todo` is the list its agents keep; a branch
+    has its own.
     """
 
     id: str
@@ -353,6 +355,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     name: str = ""
     compacting: Compacting | None = None
     compactions: int = 0
+    todo: Todo = Todo()
 
     @property
     def is_over(self) -> bool:

@@ -6,7 +6,7 @@ so no place to cut falls between the two.
 
 from collections.abc import Sequence
 
-from midstream.core.conversation import SUMMARY, USER, Message, length, tokens_in
+from midstream.core.conversation import NOTE, SUMMARY, USER, Message, length, tokens_in
 from midstream.core.inputs import EffectKey
 from midstream.core.run import Compacting, Run
 
@@ -168,7 +168,7 @@ def asked_for_summary(compacting: Compacting, *, most: int = TRANSCRIPTS[0]) -> 
 
 
 def _in_words(message: Message, agent: str) -> str:
-    who = {USER: "User", SUMMARY: "Earlier summary", agent: "You"}.get(message.author)
+    who = {USER: "User", NOTE: "User", SUMMARY: "Earlier summary", agent: "You"}.get(message.author)
     lines = [f"{who or message.author or message.role}: {_cut(message.text, _MAX_WORDS)}".rstrip()]
     for call, result in zip(message.calls, message.results, strict=True):
         lines.append(f"  called {call.name} {_cut(str(call.arguments), _MAX_RESULT)}")

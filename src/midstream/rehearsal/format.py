@@ -168,6 +168,12 @@ class UserRenamed(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user
     name: str
 
 
+class UserEditedTodo(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_edited_todo"):
+    """A person changed the todo list, as in `edit`: `add WORDS`, `done N` or `drop N`."""
+
+    edit: str
+
+
 class TimeCame(Step, frozen=True, kw_only=True, omit_defaults=True, tag="time_came"):
     """A time came that a state waited for.
 
@@ -206,6 +212,7 @@ AnyStep: TypeAlias = (
     | UserResumed
     | UserCompacted
     | UserRenamed
+    | UserEditedTodo
     | TimeCame
     | ProcessChanged
 )

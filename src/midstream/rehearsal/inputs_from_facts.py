@@ -30,6 +30,7 @@ from midstream.core.pending import (
 from midstream.core.routing import Destination, branch_at, living
 from midstream.core.run import DEADLINE, RETRY, TIMEOUT, WAITED, WITHIN, Run
 from midstream.core.summaries import summary_key
+from midstream.core.todo import parse_edit
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json, Policy
 
@@ -328,6 +329,8 @@ def _of_person(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[input
             yield inputs.Halt(shown=_shown(run, rest))
         case e.RunRenamed():
             yield inputs.Rename(name=fact.name)
+        case e.TodoEdited():
+            yield inputs.EditTodo(edit=parse_edit(fact.edit))
         case e.InputReceived(handling="answer"):
             yield from _answers(run, fact, rest, at)
         case e.InputReceived():

@@ -113,6 +113,8 @@ def _step(input: inputs.AnyInput, run: Run, heard: Heard, began: float) -> form.
             return form.UserCompacted(note=input.note)
         case inputs.Rename():
             return form.UserRenamed(name=input.name)
+        case inputs.EditTodo():
+            return form.UserEditedTodo(edit=str(input.edit))
         case inputs.Revoke():
             return form.UserRevoked(permission=input.permission)
         case inputs.Halt():

@@ -127,6 +127,9 @@ class Driver:
                     await self.fake.life.machine.compact(step.note)
             case form.UserRenamed():
                 await self.fake.life.machine.rename(step.name)
+            case form.UserEditedTodo():
+                with contextlib.suppress(UserMistake):
+                    await self.fake.life.machine.edit_todo(step.edit)
             case form.UserRevoked():
                 await self.fake.life.machine.revoke(step.permission)
             case form.TimeCame():

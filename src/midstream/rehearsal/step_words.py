@@ -54,6 +54,8 @@ def _in_words(step: form.AnyStep) -> str:
             return clipped(f"the user has the older turns summarised {step.note}".rstrip())
         case form.UserRenamed():
             return clipped(f"the user calls the run {step.name!r}")
+        case form.UserEditedTodo():
+            return clipped(f"the user changes the todo list: {step.edit}")
         case form.TimeCame():
             return f"the time has come ({step.timer} of {step.state})"
         case form.ProcessChanged():

@@ -390,6 +390,9 @@ class Machine(Protocol):
     async def rename(self, name: str) -> None:
         """Give the run a name; "" takes it away."""
 
+    async def edit_todo(self, line: str) -> None:
+        """Change the todo list; see `WorkflowStateMachine.edit_todo`."""
+
     async def stop(self, reason: str = "stopped by the user") -> None:
         """End the run; returns when it has ended."""
 

@@ -16,7 +16,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from midstream.core import inputs
+from midstream.core import inputs, todo
 from midstream.core.call_notes import with_arguments
 from midstream.core.decide.decide import judged
 from midstream.core.decide.transaction import Story
@@ -27,6 +27,7 @@ from midstream.core.question import Decision
 from midstream.core.routing import Destination, question_asked, spoken
 from midstream.core.run import Run
 from midstream.core.summaries import why_not
+from midstream.core.todo import parse_edit
 from midstream.language.errors import (
     REPORT_BUG,
     JournalFull,
@@ -381,6 +382,18 @@ class WorkflowStateMachine:
     async def rename(self, name: str) -> None:
         """Give the run a name; "" takes it away."""
         await self._put(inputs.Rename(name=readable(name)))
+
+    async def edit_todo(self, line: str) -> None:
+        """Change the todo list: `add WORDS`, `done N` or `drop N`. The agent learns of it with its next
+        request.
+
+        Raises:
+            UserMistake: the list cannot be changed so; nothing changed.
+        """
+        edit = parse_edit(readable(line))
+        if self._run.is_over or (why := todo.why_not(self._run.todo.items, edit)):
+            raise UserMistake(f"Nothing was changed: {self._deaf() if self._run.is_over else why}.")
+        await self._put(inputs.EditTodo(edit=edit))
 
     async def withdraw(self, input_id: str) -> None:
         """Take back words that have not been delivered yet."""

@@ -154,6 +154,7 @@ MailKind: TypeAlias = Literal[
     "unsuspend",
     "compact",
     "rename",
+    "todo",
 ]
 
 

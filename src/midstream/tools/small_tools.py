@@ -1,4 +1,4 @@
-"""Small tools: the time, a calculator; the question to the user and the task handed on, never run here."""
+"""Small tools: the time, a calculator, the todo list; the question to the user and the task handed on."""
 
 import ast
 import math
@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from midstream.core.todo import LIST_TOOL, MAX_ITEMS, TodoItem
 from midstream.language.errors import UserMistake
 from midstream.language.names import DELEGATE, REQUEST_USERS_INPUT, RUN_WORKFLOW, Json
 from midstream.runtime.ports import ToolOutcome
@@ -207,6 +208,27 @@ _FUNCTIONS: Final = {
 _NAMES: Final = {"pi": math.pi, "e": math.e, "tau": math.tau, "True": True, "False": False}
 
 
+# --- todo ---------------------------------------------------------------------------------------
+
+
+@tool(effect="read", timeout_s=5, name=LIST_TOOL)
+def todo(
+    items: Annotated[
+        list[TodoItem],
+        msgspec.Meta(max_length=MAX_ITEMS, description="The whole list, in its order."),
+    ],
+) -> str:
+    """Keep the todo list of a task of several steps; the user sees it and may change it.
+
+    Each call replaces the whole list. Mark an item doing before you begin it, and done as soon as it is.
+    """
+    # The journal has the call, and the run the list it was made with: nothing else is to be done.
+    count = {"done": 0, "doing": 0, "pending": 0}
+    for item in items:
+        count[item.status] += 1
+    return f"The list has {len(items)}: " + ", ".join(f"{n} {name}" for name, n in count.items())
+
+
 # --- request_users_input ------------------------------------------------------------------------
 
 
@@ -272,6 +294,7 @@ def run_workflow(
 TOOLS: tuple[Tool, ...] = (
     tool_from(get_time),
     tool_from(calculate),
+    tool_from(todo),
     tool_from(request_users_input),
     tool_from(delegate),
     tool_from(run_workflow),

@@ -9,6 +9,7 @@ from midstream.app.ui import Console, Status
 from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
 from midstream.core.routing import Destination, Returned, Route, Unclear, address_of, is_command
+from midstream.core.todo import TodoItem
 from midstream.language.names import CHAT, mode_words
 from midstream.safety.sanitize import sanitized
 from midstream.tui import cards
@@ -20,9 +21,20 @@ from midstream.tui.editor import Editor, esc_in_vi
 from midstream.tui.event_lines import question_lines
 from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.live_region import LiveText
-from midstream.tui.styled_lines import DIM, MAGENTA, Fragment, Line, Row, clipped, rows, width_of
+from midstream.tui.styled_lines import (
+    CYAN,
+    DIM,
+    MAGENTA,
+    Fragment,
+    Line,
+    Row,
+    clipped,
+    rows,
+    width_of,
+)
 from midstream.tui.turn_list import keys_for, turn_rows
 from midstream.views.run_status import Waiting
+from midstream.views.todo_list import open_items, summary_of
 
 
 class Screen(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +97,9 @@ def look(
         card_rows += cards.key_rows(text, width)
     calls = renderer.open_calls()
     most = min(height // 3 if height >= 6 else 0, height if most is None else max(0, most))
+    # Where a card needs the rows, the list can wait: it is kept, and `/todo` shows it.
+    todo = [] if card_rows else todo_rows(status.todo, width=width, height=most // 3)
+    most -= len(todo)
     kept = max(kept, most // 3) if kept and most >= 2 * kept and not card_rows else 0
     # Beside words that stream half of the rows are for those at work.
     has_room = max(len(status.lanes), len(calls)) <= (most - kept) // 2
@@ -100,7 +115,7 @@ def look(
     waiting = session.waiting_inputs()
     queued = waiting_rows(waiting, width)
     turns = turn_rows(dialog.turns, width=width, height=height) if dialog.turns else []
-    above = [*streaming, *queued, *card_rows, *_choice(dialog, questions, width), *turns]
+    above = [*streaming, *todo, *queued, *card_rows, *_choice(dialog, questions, width), *turns]
     return Screen(
         status=status,
         questions=questions,
@@ -110,7 +125,7 @@ def look(
         drawn=drawn,
         width=width,
         can_withdraw=any(line.can_be_withdrawn for line in waiting),
-        spare=max(0, most - len(above)),
+        spare=max(0, most + len(todo) - len(above)),
     )
 
 
@@ -358,6 +373,35 @@ def _choice(dialog: Dialog, questions: Sequence[Question], width: int) -> list[R
         *rows(Line((("", text),), "? ", MAGENTA), width),
         *rows(Line(((MAGENTA, cards.UNCLEAR_KEYS),), "  ", MAGENTA), width),
     ]
+
+
+# --- the todo list --------------------------------------------------------------------------------
+
+
+def todo_rows(items: Sequence[TodoItem], *, width: int, height: int) -> list[Row]:
+    """Return at most two rows of the list: how far it is and what is being done, and what comes then.
+
+    Nothing where nothing is left to do.
+    """
+    left = open_items(items)
+    if not left or height < 1:
+        return []
+    room = max(1, width - 3)
+    head = clipped(_one_line(summary_of(items)), room)
+    found = [rows(Line((("", head),), "☐ ", CYAN), width)[0]]
+    if len(left) > 1 and height > 1:
+        then = " · ".join(_one_line(item.text) for item in left[1:_NEXT])
+        more = f" · +{len(left) - _NEXT}" if len(left) > _NEXT else ""
+        words = f"{clipped(f'then: {then}', max(1, room - width_of(more)))}{more}"
+        found.append(rows(Line(((DIM, words),), "  ", DIM), width)[0])
+    return found
+
+
+_NEXT: Final = 3
+
+
+def _one_line(text: str) -> str:
+    return " ".join(sanitized(text).split())
 
 
 # --- the lines that wait to be delivered ----------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from midstream.core import events as e
 from midstream.core.costs import counted
-from midstream.core.events import CompactionEnded, ConversationCompacted, RunRenamed
+from midstream.core.events import CompactionEnded, ConversationCompacted, RunRenamed, TodoEdited
 from midstream.core.question import Question
 from midstream.core.routing import as_typed
 from midstream.core.run import Run
@@ -29,6 +29,7 @@ from midstream.tui.styled_lines import BOLD, DIM, GREEN, Line
 from midstream.views.amounts import token_words
 from midstream.views.calls_in_words import question_summary
 from midstream.views.listing import UNATTENDED
+from midstream.views.todo_list import summary_of
 from midstream.views.turns import past_of
 
 Cut: TypeAlias = Callable[[str, str, str, str], Sequence[Block]]
@@ -170,7 +171,9 @@ def _asked(question: Question) -> e.QuestionAsked:
 # --- what is said of a chat as a whole: its name, its summary, its last turns ---------------------
 
 
-def session_lines(fact: ConversationCompacted | CompactionEnded | RunRenamed) -> list[Line]:
+def session_lines(
+    fact: ConversationCompacted | CompactionEnded | RunRenamed | TodoEdited,
+) -> list[Line]:
     """Return what is said once something of it is true."""
     match fact:
         case ConversationCompacted():
@@ -184,6 +187,9 @@ def session_lines(fact: ConversationCompacted | CompactionEnded | RunRenamed) ->
         case CompactionEnded():
             how = "the summary was interrupted" if fact.reason == INTERRUPTED else fact.reason
             return own_words(f"Nothing was compacted: {how}.", "note")
+        case TodoEdited():
+            text = f"Todo list: {fact.edit}  ({summary_of(fact.items) if fact.items else 'empty'})"
+            return own_words(text, "note")
         case RunRenamed():
             if not fact.name:
                 return own_words("Its name was removed.", "note")

@@ -15,8 +15,10 @@ from midstream.core.call_notes import REFUSED
 from midstream.core.costs import counted
 from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
+from midstream.core.todo import LIST_TOOL, kept_items
 from midstream.language.names import Json, Outcome
 from midstream.views.cells import SUMMARY_CHARS, shortened
+from midstream.views.todo_list import summary_of
 
 _NOT_RUN = "Not run: "
 _NO_OUTPUT = "(no output)"
@@ -40,6 +42,8 @@ _MATCHES = re.compile(r"\[((?:the first )?\d+ match[^\[\]\n]*)\]\Z")
 
 def call_words(name: str, arguments: Mapping[str, Json]) -> str:
     """Return a call on one line, long arguments shortened; the main one stands without its name."""
+    if name == LIST_TOOL and (items := kept_items(dict(arguments))) is not None:
+        return f"{LIST_TOOL}({shortened(summary_of(items), _ARGUMENT_CHARS)})"
     main = next((key for key in _MAIN if key in arguments), "")
     if not main and len(arguments) == 1:
         main = next(iter(arguments))

@@ -5,7 +5,7 @@ from textwrap import wrap
 
 import msgspec
 
-from midstream.core.conversation import SUMMARY, USER, Message, seen_by, tokens_in
+from midstream.core.conversation import NOTE, SUMMARY, USER, Message, seen_by, tokens_in
 from midstream.core.costs import costs, counted
 from midstream.core.guidance import AGENTS_FILE, environment_in, system_message
 from midstream.core.run import Run, definition_of
@@ -95,11 +95,11 @@ def _spoken(messages: Iterable[Message], agent: str) -> list[Part]:
     said = [message for message in messages if message.role != "system"]
     calls = [call for message in said for call in message.calls]
     results = [result for message in said for result in message.results]
-    others = [m.text for m in said if m.author not in (USER, SUMMARY, agent) and m.text]
+    others = [m.text for m in said if m.author not in (USER, SUMMARY, NOTE, agent) and m.text]
     arguments = sum(len(c.name) + len(msgspec.json.encode(c.arguments)) for c in calls)
     return [
         _words("summary of older turns", [m.text for m in said if m.author == SUMMARY]),
-        _words("your words", [m.text for m in said if m.author == USER and m.text]),
+        _words("your words", [m.text for m in said if m.author in (USER, NOTE) and m.text]),
         _words(f"{agent}'s words", [m.text for m in said if m.author == agent and m.text]),
         _words("others' words", others),
         Part(name="tool calls", tokens=tokens_in(arguments), things=counted(len(calls), "call")),

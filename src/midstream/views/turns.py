@@ -11,7 +11,7 @@ import msgspec
 
 from midstream.core import events as e
 from midstream.core.append_only import latest
-from midstream.core.conversation import SUMMARY, USER, Message
+from midstream.core.conversation import NOTE, SUMMARY, USER, Message
 from midstream.core.costs import Cost, costs, counted, in_words
 from midstream.core.notices import Envelope
 from midstream.core.routing import as_typed
@@ -297,7 +297,9 @@ def past_of(run: Run, *, most: int) -> Past:
     It is looked through from its end: what they cost does not grow with it.
     """
     messages: Sequence[Message] = max(run.contexts.values(), key=len, default=())
-    spoken = (m for m in reversed(messages) if m.role != "system" and m.author != SUMMARY)
+    spoken = (
+        m for m in reversed(messages) if m.role != "system" and m.author not in (SUMMARY, NOTE)
+    )
     joined = _joined(run)
     turns: list[PastTurn] = []
     said: list[Message] = []

@@ -10,11 +10,13 @@ from midstream.app.commands.look_commands import GRAPH_COMMAND
 from midstream.app.session import Session
 from midstream.config.agents_file import guidance_here, memory_file, remember
 from midstream.config.private_files import shown_path
+from midstream.core.todo import USAGE
 from midstream.language.errors import UserMistake, did_you_mean
 from midstream.language.names import Policy
 from midstream.runtime.storage import Choice
 from midstream.system.offloop import in_thread
 from midstream.views.run_status import is_at_work
+from midstream.views.todo_list import shown_items, todo_lines
 
 
 async def _queue(session: Session, argument: str) -> None:
@@ -181,6 +183,22 @@ async def _rename(session: Session, argument: str) -> None:
     await session.chats.rename(argument)
 
 
+async def _todo(session: Session, argument: str) -> None:
+    machine = session.active()
+    if machine is None or machine.run.definition is None:
+        raise UserMistake("Nothing has been said yet.", hint="A run has a list once it has begun.")
+    if argument:
+        await machine.edit_todo(argument)
+        return
+    items = shown_items(machine.run)
+    lines = todo_lines(items) or ["The todo list is empty."]
+    session.ui.say("\n".join((*lines, f"Change it with {USAGE}")))
+
+
+def _todo_words(_session: Session) -> list[tuple[str, str]]:
+    return [("add", "put words at its end"), ("done", "an item is done"), ("drop", "an item goes")]
+
+
 async def _compact(session: Session, argument: str) -> None:
     await session.chats.compact(argument)
 
@@ -220,6 +238,13 @@ CHAT_COMMANDS = (
         arguments="NAME",
         summary="give this chat or run a name",
         action=_rename,
+    ),
+    Command(
+        name="todo",
+        arguments="[add WORDS | done N | drop N]",
+        summary="show the todo list of the run, or change it",
+        action=_todo,
+        complete=_todo_words,
     ),
     Command(
         name="compact",

@@ -34,7 +34,17 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         *("sessions", "rename"),
     ),
     "Steering": ("stop", "queue", "steer", "interrupt"),
-    "Looking": ("last", "verbose", "state", "graph", "history", "context", "copy", "export"),
+    "Looking": (
+        "last",
+        "todo",
+        "verbose",
+        "state",
+        "graph",
+        "history",
+        "context",
+        "copy",
+        "export",
+    ),
     "Going back": ("redo", "back", "fork", "putback", "compact"),
     "Setting up": (
         "tools",

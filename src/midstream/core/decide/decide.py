@@ -30,6 +30,7 @@ from midstream.core.question import Question
 from midstream.core.routing import branch_at, living
 from midstream.core.run import AROUND, WITHIN, Run, Turn, branch_for, definition_of
 from midstream.core.summaries import is_summary_key
+from midstream.core.todo import told_of, why_not, with_edit
 from midstream.language.errors import did_you_mean
 from midstream.language.names import INTERRUPTED, ErrorKind
 from midstream.language.plan import parsing_tools, tools_for
@@ -484,6 +485,24 @@ def _renamed(story: Story, input: inputs.Rename) -> None:
         story.tell(e.RunRenamed(name=input.name))
 
 
+def _todo_edited(story: Story, input: inputs.EditTodo) -> None:
+    """Change the list, and have the agent that keeps it know with its next request."""
+    run, before = story.run, story.run.todo.items
+    if why_not(before, input.edit):
+        return
+    after = with_edit(before, input.edit)
+    agents = run.plan.agents
+    speaks = next((name for name in (run.todo.agent, *agents) if name in agents), "")
+    story.tell(
+        e.TodoEdited(
+            edit=str(input.edit),
+            items=after,
+            context=agents[speaks].context if speaks else "",
+            text=told_of(before, input.edit, after) if speaks else "",
+        )
+    )
+
+
 def _resumed(story: Story, input: inputs.Resume) -> None:
     if story.run.suspended:
         story.tell(e.RunResumed())
@@ -560,6 +579,7 @@ JUDGES: dict[type[inputs.AnyInput], Callable[[Story, Any], None]] = {
     inputs.Resume: _resumed,
     inputs.Compact: compacting.begin,
     inputs.Rename: _renamed,
+    inputs.EditTodo: _todo_edited,
     inputs.Recovered: _recovered,
 }
 """Each tells its story what its input makes true. A test asks that every input has its row."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from midstream.core import events as e
 from midstream.core.append_only import logged
-from midstream.core.conversation import USER, Message
+from midstream.core.conversation import NOTE, USER, Message
 from midstream.core.fold.fold_branches import (
     ended_branch,
     started_branch,
@@ -67,6 +67,15 @@ def _joined(run: Run, fact: e.WordsJoined) -> Run:
     return replace(run, contexts=contexts, halt=replace(run.halt, is_heard=True))
 
 
+def _todo_edited(run: Run, fact: e.TodoEdited) -> Run:
+    run = replace(run, todo=replace(run.todo, items=fact.items))
+    if not fact.context:
+        return run
+    words = Message(role="user", text=fact.text, author=NOTE)
+    # Branches at work may share the conversation.
+    return with_context(run, fact.context, added(run, fact.context, words)[fact.context])
+
+
 def _with_timer(run: Run, fact: e.TimerSet) -> Run:
     return with_visit(run, timers={**run.visit.timers, fact.timer: fact.until})
 
@@ -120,6 +129,7 @@ FOLDS: dict[type[e.AnyFact], Callable[[Run, Any], Run]] = {
     e.ConversationCompacted: summary_ended,
     e.CompactionEnded: summary_ended,
     e.RunRenamed: lambda run, fact: replace(run, name=fact.name),
+    e.TodoEdited: _todo_edited,
     e.Prompted: prompted,
     e.CallPlanned: planned,
     e.WorkDone: work_done,

@@ -23,6 +23,7 @@ from midstream.core.run import (
     question_of,
     with_inbox,
 )
+from midstream.core.todo import Todo
 from midstream.language.names import START, Json
 from midstream.language.plan import (
     branch_definition,
@@ -92,6 +93,7 @@ def ended_branch(run: Run, fact: BranchFinished | BranchFailed | BranchStopped) 
         halt=replace(run.halt, cuts=()),
         contexts={},
         common_data=data,
+        todo=Todo(),
         branch=replace(run.branch, shared=(), base=None, changes=changes),
     )
     match fact:

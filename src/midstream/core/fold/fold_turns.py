@@ -13,11 +13,13 @@ from midstream.core.run import (
     OpenCall,
     Response,
     Run,
+    Turn,
     definition_of,
     with_halt,
     with_usage,
     with_visit,
 )
+from midstream.core.todo import LIST_TOOL, Todo, kept_items
 from midstream.language.names import REQUEST_USERS_INPUT, Json
 from midstream.language.plan import parsing_tools
 
@@ -94,6 +96,8 @@ def returned(run: Run, fact: ToolReturned) -> Run:
     run = with_call(run, fact.call_id, status="done", outcome=fact.outcome, result=fact.result)
     turn = run.visit.turn
     assert turn is not None
+    if fact.name == LIST_TOOL and fact.outcome == "completed":
+        run = _with_todo(run, turn, fact.call_id)
     if not turn.agent or any(call.status != "done" for call in turn.calls):
         return _call_ended(run) if not turn.agent else run
     message = spoken(
@@ -108,6 +112,13 @@ def returned(run: Run, fact: ToolReturned) -> Run:
     )
     run = replace(run, contexts=added(run, context_of(run, turn.agent), message))
     return held_if_due(_with_turn(run, request=turn.request + 1, text="", calls=()))
+
+
+def _with_todo(run: Run, turn: Turn, call_id: str) -> Run:
+    """Return the run with the list that a call of `todo` kept."""
+    made = next(call for call in turn.calls if call.call.id == call_id)
+    items = kept_items(made.arguments)
+    return run if items is None else replace(run, todo=Todo(items=items, agent=turn.agent))
 
 
 def _call_ended(run: Run) -> Run:

@@ -162,6 +162,8 @@ async def hand_over(machine: Machine, mail: Mail) -> None:
             await machine.compact(mail.text)
         case "rename":
             await machine.rename(mail.text)
+        case "todo":
+            await machine.edit_todo(mail.text)
         case "withdraw":
             await machine.withdraw(mail.text)
         case "halt":

@@ -197,6 +197,8 @@ def _gone_on(own: Iterable[Envelope]) -> str:
                 return "the conversation was summarised"
             case e.FileWritten(call_id=call_id) if call_id != PUT_BACK:
                 return "a file was written"
+            case e.TodoEdited():
+                return "the todo list was changed"
             case _:
                 pass
     return "something was said" if waiting else ""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from midstream.core import todo
 from midstream.core.events import (
     AgentFailed,
     AgentResponded,
@@ -28,6 +29,7 @@ from midstream.core.question import Decision
 from midstream.core.routing import Destination, spoken
 from midstream.core.run import InputRecord, Run, question_of
 from midstream.core.summaries import why_not
+from midstream.core.todo import parse_edit
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.emitter import Stream
@@ -275,6 +277,16 @@ class RemoteMachine:
     async def rename(self, name: str) -> None:
         """Give the run a name, or take it away with "". Unowned, it has it when it goes on."""
         await self._send(self._mail("rename", text=name))
+
+    async def edit_todo(self, line: str) -> None:
+        """Change the todo list; unowned, it is changed when the run goes on.
+
+        Raises:
+            UserMistake: the list cannot be changed so; nothing changed.
+        """
+        if self._run.is_over or (why := todo.why_not(self._run.todo.items, parse_edit(line))):
+            raise UserMistake(f"Nothing was changed: {ENDED if self._run.is_over else why}.")
+        await self._send(self._mail("todo", text=line))
 
     async def stop(self, reason: str = "stopped by the user") -> None:
         """End the run; returns when it has ended.
