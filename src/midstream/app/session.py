@@ -9,6 +9,7 @@ from midstream.app.history import History
 from midstream.app.input import Input
 from midstream.app.run_sentences import is_chat
 from midstream.app.runs import Equipment, Runs
+from midstream.app.side_questions import SideQuestions
 from midstream.app.status_line import StatusLine
 from midstream.app.switching import Switching
 from midstream.app.ui import UI
@@ -54,6 +55,7 @@ class Session:
             is_attended=is_attended,
             compacts=config.auto_compact,
         )
+        self.side_questions = SideQuestions(self.switching)
         self.history = History(self.switching, self.background, str(config.workspace))
         source = "user" if is_attended else PIPE
         self.input = Input(self.switching, self.background, self.chats, source=source)

@@ -37,6 +37,13 @@ async def _say(session: Session, words: str, policy: Policy) -> None:
     await session.input.say(words, policy)
 
 
+async def _btw(session: Session, argument: str) -> None:
+    if argument:
+        await session.side_questions.ask(argument)
+    else:
+        session.side_questions.take_over()
+
+
 async def _stop(session: Session, argument: str) -> None:
     machine = session.active()
     if machine is None or not is_at_work(machine.run):
@@ -68,6 +75,12 @@ RUN_COMMANDS = (
         action=_interrupt,
     ),
     Command(name="stop", summary="stop the current turn and hold (Esc)", action=_stop),
+    Command(
+        name="btw",
+        arguments="[QUESTION]",
+        summary="ask beside the conversation, which hears nothing of it; alone: take it over",
+        action=_btw,
+    ),
 )
 
 

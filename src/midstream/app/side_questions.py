@@ -1,0 +1,108 @@
+"""Questions beside a conversation: nothing is interrupted, and it hears nothing of them.
+
+The conversation is forked as a value, in memory: the run as it stands, with the question as its last words,
+is what the model is asked with. No fact is journaled, so nothing of it has to be taken back.
+"""
+
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from midstream.app.switching import Switching
+from midstream.core.costs import Cost, in_words
+from midstream.core.events import WordsJoined
+from midstream.core.fold.apply import apply
+from midstream.core.run import Run
+from midstream.language.errors import UserMistake
+from midstream.runtime.agent import WorkflowAgent
+from midstream.runtime.ports import ModelRequest
+from midstream.runtime.user_words import readable
+from midstream.system.offloop import in_thread
+
+ASKED: Final = """\
+A question beside the conversation, which goes on without it. Answer in words, from what you know, \
+and call no tool:"""
+
+
+class SideQuestions:
+    """The side questions of a session. What cannot be done raises `UserMistake`.
+
+    Args:
+        switching: what lines go to; the run that is active is asked beside.
+    """
+
+    def __init__(self, switching: Switching) -> None:
+        self._switching = switching
+        self._last = ""
+
+    async def ask(self, words: str) -> None:
+        """Show the answer of the agent that lines go to; returns then.
+
+        Raises:
+            UserMistake: there is no conversation, or no words came.
+            MidstreamError: the model cannot be asked.
+        """
+        machine = self._switching.active()
+        agent = "" if machine is None else _agent_of(machine.run)
+        if machine is None or not agent:
+            raise UserMistake(
+                "There is no agent whose conversation this could be asked beside.",
+                hint="Say it as a line of its own.",
+            )
+        world, ui = self._switching.runs.equipment.engine.world, self._switching.ui
+        question = world.redactor.redacted(readable(words))
+        # What tools need no yes, and what a run may use, does not matter here: it only speaks.
+        request = await in_thread(partial(_request, machine.run, agent, question))
+        reply = await world.model.request(request, _Unheard())
+        answer = world.redactor.redacted(readable(reply.text)).strip()
+        if not answer:
+            raise UserMistake(
+                f"{agent} gave no words, but wanted to call a tool.",
+                hint="Say it as a line of its own.",
+            )
+        self._last = f"I asked beside this: {question}\nThe answer was: {answer}"
+        cost = "" if reply.usage is None else f" ({in_words(Cost().and_also(reply.usage))})"
+        ui.say(f"{agent}, beside the conversation:\n{answer}")
+        ui.say(
+            f"The conversation has not heard of this{cost}. /btw alone puts it into your line.",
+            kind="note",
+        )
+
+    def take_over(self) -> None:
+        """Put the last question and its answer into the editor, to be sent to the conversation."""
+        if not self._last:
+            raise UserMistake("Nothing was asked beside a conversation yet.", hint="/btw QUESTION")
+        self._switching.ui.hand(self._last)
+
+
+def _agent_of(run: Run) -> str:
+    """Return whose conversation is asked beside: who is at work, else the only agent there is."""
+    if run.definition is None:
+        return ""
+    if run.visit.turn is not None and run.visit.turn.agent:
+        return run.visit.turn.agent
+    agents = list(run.plan.agents)
+    return agents[0] if len(agents) == 1 else ""
+
+
+def _request(run: Run, agent: str, question: str) -> ModelRequest:
+    """Return the request with the question, its beginning that of the agent's own: a cache knows it."""
+    asked = WordsJoined(context=run.plan.agents[agent].context, text=f"{ASKED}\n\n{question}")
+    return replace(WorkflowAgent(apply(run, asked), agent).request(), must_call=False)
+
+
+class _Unheard:
+    """Hears a reply as it streams; all of it is shown once it is there."""
+
+    def text(self, delta: str) -> None:
+        """Hear a piece of the words."""
+
+    def thinking(self, delta: str) -> None:
+        """Hear a piece of the reasoning."""
+
+    def calling(self) -> None:
+        """Hear that a tool is asked for: it is not called."""
+
+    def status(self, text: str) -> None:
+        """Hear what the request is doing."""

@@ -1,0 +1,72 @@
+"""A question beside a chat that is at work, in the real program: it goes on, and hears nothing."""
+
+from pathlib import Path
+from typing import Any
+
+from console_kit import console
+from screen import CTRL_D
+from support.openai_server import Body, Call, Gate, OpenAIServer, Reply
+
+MODEL = ("--model", "openai:gpt-4o-mini")
+
+
+class Brain:
+    """A model whose story waits for a gate, and that answers a side question at once."""
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+        self.heard: list[list[str]] = []
+
+    def __call__(self, body: Body) -> Reply:
+        """Return what is said next."""
+        messages: list[dict[str, Any]] = body["messages"]
+        self.heard.append([str(message["content"]) for message in messages[1:]])
+        if "beside the conversation" in self.heard[-1][-1]:
+            return Reply(text="It is **Ada**.")
+        if len(self.heard) == 1:
+            return Reply(chunks=("Once upon ", "a time."), gate=self.gate, gate_after=1)
+        return Reply(text="I see.")
+
+
+def test_a_side_question_interrupts_nothing_and_is_taken_over_by_a_person(tmp_path: Path) -> None:
+    brain = Brain()
+    with OpenAIServer([brain] * 9) as server, console(tmp_path, *MODEL, server=server) as screen:
+        screen.wait_for("chat with dude")
+        screen.type("/btw who?\r")
+        screen.wait_for("Say it as a line of its own.")
+        screen.type("\x15a story\r")
+        screen.wait_for("Once upon")
+        screen.type("/btw who is it about?\r")
+        screen.wait_for("It is **Ada**.")
+        screen.wait_for("The conversation has not heard of this (<$0.0001)")
+        assert brain.heard[1][0] == "a story", "all that was said is known there"
+        assert "who is it about?" in brain.heard[1][-1]
+        assert "interrupted" not in screen.text()
+        brain.gate.open()
+        screen.wait_for("Once upon a time.")
+
+        screen.type("go on\r")
+        screen.wait_for("I see.")
+        assert brain.heard[2] == ["a story", "Once upon a time.", "go on"]
+        screen.type("/btw\r")
+        screen.wait_for("› I asked beside this: who is it about?")
+        screen.type("\r")
+        screen.wait_until(lambda s: s.text().count("I see.") == 2, what="another reply")
+        assert brain.heard[3][-1] == (
+            "I asked beside this: who is it about?\nThe answer was: It is **Ada**."
+        )
+        screen.type(CTRL_D)
+        assert screen.wait_exit() == 0
+
+
+def test_a_tool_that_is_called_instead_of_an_answer_is_not_run(tmp_path: Path) -> None:
+    write = Call(name="write_file", arguments={"path": "made.txt", "content": "made"})
+    steps = [Reply(text="Hello."), Reply(calls=(write,))]
+    with OpenAIServer(steps) as server, console(tmp_path, *MODEL, server=server) as screen:
+        screen.wait_for("chat with dude")
+        screen.type("hello\r")
+        screen.wait_for("Hello.")
+        screen.type("/btw write it\r")
+        screen.wait_for("dude gave no words, but wanted to call a tool.")
+        screen.wait_for("› /btw write it")
+        assert not list(tmp_path.rglob("made.txt"))
