@@ -23,6 +23,7 @@ from midstream.runtime.ports import ToolContext
 from midstream.system import openat2, workspace_paths
 from midstream.system.put_in_place import contents_of, put_in_place, take_away
 from midstream.tools.file_tools import read_files, write_file
+from midstream.tools.line_patterns import literal_text
 from midstream.tools.search import Matches, Wanted, list_directory, search_in_python
 from torture.report import Broken, Report
 
@@ -339,7 +340,7 @@ def _list(tree: _Tree, path: str) -> bytes:
 def _search(tree: _Tree, path: str) -> bytes:
     context = _context(tree)
     place = tree.place(path)
-    wanted = Wanted(text="c4nary", include_ignored=True)
+    wanted = Wanted(pattern=literal_text("c4nary", ignore_case=False), include_ignored=True)
     matches = Matches(wanted, place, context.forbids)
     search_in_python(wanted, place, matches, context)
     return matches.text().encode("utf-8", "surrogatepass")

@@ -311,6 +311,7 @@ def test_every_built_in_tool_says_what_it_may_do() -> None:
         "exact_search": ("read", False),
         "execute_terminal": ("once", True),
         "explain_codebase": ("read", False),
+        "find_files": ("read", False),
         "get_time": ("read", False),
         "todo": ("read", False),
         "list_directory": ("read", False),

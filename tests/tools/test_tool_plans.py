@@ -49,6 +49,7 @@ def test_a_plan_names_what_is_read_and_written(bench: Bench) -> None:
         "read: docs",
     ]
     assert asked(bench, "list_directory") == ["read: ."]
+    assert asked(bench, "find_files", glob="*.md", path="docs") == ["read: docs"]
     assert asked(bench, "exact_search", text="x", path="docs") == ["read: docs"]
     assert asked(bench, "write_file", path="./docs//new.md", content="") == ["write: docs/new.md"]
     assert asked(bench, "edit_file", path="poem.txt", edits=edits) == [

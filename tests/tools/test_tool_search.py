@@ -4,8 +4,11 @@ from pathlib import Path
 import pytest
 from toolbench import Bench
 
+from midstream.language.names import Json
 from midstream.tools import search as search_module
+from midstream.tools.line_patterns import required_text
 
+ONE = "[1 matching line in 1 file]"
 WAYS = [pytest.param("ripgrep", marks=pytest.mark.needs("rg")), "python"]
 
 
@@ -32,6 +35,7 @@ def workspace(tmp_path: Path) -> Path:
     (tmp_path / "data.bin").write_bytes(b"needle\0needle\n")
     (tmp_path / "wide.txt").write_bytes("needle\n".encode("utf-16"))
     (tmp_path / "min.js").write_text("x" * 5_000 + "haystack" + "y" * 5_000)
+    (tmp_path / "ends.txt").write_bytes(b"dos\r\nunixoid\r\n")
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9 au lait\n")
     (tmp_path / "out").symlink_to("/etc")
     os.mkfifo(tmp_path / "pipe")
@@ -102,6 +106,30 @@ def bench(
             ],
         ),
         ({"text": "au lait"}, ["latin.txt:1: caf\ufffd au lait", "[1 matching line in 1 file]"]),
+        (
+            {"text": r"^needle|^NE+DLE\b", "regex": True},
+            [
+                "lib/b.py:2: NEEDLE = 1",
+                "lib/keep.log:1: needle",
+                "[2 matching lines in 2 files]",
+            ],
+        ),
+        (
+            {"text": r"sys\s+# ne+dle$", "regex": True, "ignore_case": True},
+            ["lib/b.py:1: import sys  # needle", "[1 matching line in 1 file]"],
+        ),
+        (
+            {"text": r"in the (?:hay|sun)", "regex": True, "path": "lib"},
+            ["lib/notes.txt:1: a needle in the hay", "[1 matching line in 1 file]"],
+        ),
+        ({"text": r"caf.\sau", "regex": True}, ["latin.txt:1: caf\ufffd au lait", ONE]),
+        ({"text": r"\x61 needle", "regex": True}, ["lib/notes.txt:1: a needle in the hay", ONE]),
+        ({"text": r"^unix[a-z]*$", "regex": True}, ["ends.txt:2: unixoid", ONE]),
+        ({"text": r"\Aunixoid\z", "regex": True}, ["ends.txt:2: unixoid", ONE]),
+        ({"text": r"-e(edle)", "regex": True}, ["No matches."]),
+        ({"text": "(open", "regex": True}, None),
+        ({"text": "(?=ahead)x", "regex": True}, None),
+        ({"text": "((a{100}){100}){100}", "regex": True}, None),
         ({"text": "needle", "path": "../"}, None),
         ({"text": "root", "path": "out"}, None),
         ({"text": "two\nlines"}, None),
@@ -119,6 +147,32 @@ async def test_a_search_finds_the_same_with_and_without_ripgrep(
     assert ended.outcome == ("failed" if lines is None else "completed"), ended.text
     if lines is not None:
         assert ended.text.splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (r"def \w+\(self", "def "),
+        (r"ab+c{2}d?e", "ab"),
+        ("needles?", "needle"),
+        ("colou?r of money", "r of money"),
+        ("spring|autumn", ""),
+        ("(?i)needle", ""),
+        (r"\x41bc", ""),
+        ("[[:alpha:]x]y", ""),
+        ("(inside)?", ""),
+        ("[abc]", ""),
+        ("übel", ""),
+    ],
+)
+def test_ripgrep_is_asked_for_no_more_than_each_line_must_hold(expression: str, text: str) -> None:
+    assert required_text(expression) == text
+
+
+async def test_an_expression_that_runs_away_elsewhere_ends(bench: Bench, workspace: Path) -> None:
+    (workspace / "long.txt").write_text("a" * 1_000_000)
+
+    assert await bench.text("exact_search", text="(a*)*(a*)*b$", regex=True) == "No matches."
 
 
 async def test_secrets_are_never_found(bench: Bench) -> None:
@@ -152,6 +206,51 @@ async def test_a_search_with_enough_results_ends(bench: Bench, workspace: Path) 
     assert text.count("many00.txt") == 5
 
 
+# --- find_files ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        ({"glob": "*.py"}, ["a.py (26 B)", "lib/b.py (32 B)", "[2 files]"]),
+        ({"glob": "lib/*.txt"}, ["lib/notes.txt (20 B)", "[1 file]"]),
+        ({"glob": "*.log", "path": "lib"}, ["lib/keep.log (7 B)", "[1 file]"]),
+        (
+            {"glob": "*.py", "include_ignored": True, "max_results": 2},
+            [".hidden/c.py (7 B)", "a.py (26 B)", "[2 of 4 files: narrow the pattern]"],
+        ),
+        ({"glob": "*.rs"}, ["No files."]),
+        ({"glob": "config", "include_ignored": True}, ["No files."]),
+        ({"glob": "!*.py"}, None),
+        ({"glob": "*a*a*a*a*a*a*a*a*b"}, None),
+        ({"glob": "*", "path": ".."}, None),
+        ({"glob": "*", "path": "out"}, None),
+    ],
+)
+async def test_files_are_found_by_their_paths(
+    workspace: Path, arguments: dict[str, Json], lines: list[str] | None
+) -> None:
+    ended = await Bench(workspace).call("find_files", **arguments)
+
+    assert ended.outcome == ("failed" if lines is None else "completed"), ended.text
+    if lines is not None:
+        assert ended.text.splitlines() == lines
+
+
+async def test_what_changed_last_is_found_first(workspace: Path) -> None:
+    for number, name in enumerate(["lib/notes.txt", "latin.txt", "wide.txt", "ends.txt"]):
+        os.utime(workspace / name, (number, number))
+
+    found = await Bench(workspace).text("find_files", glob="*.txt", sort="newest")
+
+    assert [line.split()[0] for line in found.splitlines()[:4]] == [
+        "ends.txt",
+        "wide.txt",
+        "latin.txt",
+        "lib/notes.txt",
+    ]
+
+
 # --- list_directory -----------------------------------------------------------------------------
 
 
@@ -164,6 +263,7 @@ async def test_a_listing_leaves_out_what_git_ignores(workspace: Path) -> None:
         ".hidden/",
         "a.py (26 B)",
         "data.bin (14 B)",
+        "ends.txt (14 B)",
         "latin.txt (13 B)",
         "lib/",
         "lib/.gitignore (16 B)",

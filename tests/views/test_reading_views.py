@@ -123,6 +123,8 @@ def test_a_call_is_said_by_what_it_is_about(
         ("execute_terminal", "unknown", "Ended by SIGKILL", "outcome unknown: Ended by"),
         ("exact_search", "completed", "a:1: x\n[1 matching line in 1 file]", "1 matching line"),
         ("exact_search", "completed", "No matches.", "No matches."),
+        ("find_files", "completed", "a (1 B)\n[1 file]", "1 file"),
+        ("find_files", "completed", "a (1 B)\n[1 of 1,200 files: more]", "1 of 1,200 files: more"),
         ("list_directory", "completed", "a\nb\nc", "3 entries"),
         ("other", "completed", "first\nsecond", "first (+1 more lines)"),
         ("other", "completed", " \n", "(nothing)"),

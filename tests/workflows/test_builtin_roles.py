@@ -11,7 +11,14 @@ from midstream.tools.manager import ToolManager
 FILES = sorted((DEFAULTS / "roles").iterdir())
 TOOLS = tuple(ToolManager().specs())
 READING = {
-    *("read_files", "list_directory", "exact_search", "explain_codebase", "measure_code"),
+    *(
+        "read_files",
+        "list_directory",
+        "find_files",
+        "exact_search",
+        "explain_codebase",
+        "measure_code",
+    ),
     "request_users_input",
 }
 

@@ -26,12 +26,16 @@ _WILD = re.compile(r"\*+|\?|\[")
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """Something in a folder. `path` starts at the workspace's root; `link` is a link's target."""
+    """Something in a folder. `path` starts at the workspace's root; `link` is a link's target.
+
+    `changed_ns` is when its content last changed.
+    """
 
     path: str
     is_folder: bool
     size: int
     link: str | None = None
+    changed_ns: int = 0
 
 
 class Ignores:
@@ -154,7 +158,7 @@ def _walk(
         if stat.S_ISLNK(found.st_mode):
             with suppress(OSError):
                 link = os.readlink(name, dir_fd=folder)
-        yield Entry("/".join(here), is_folder, found.st_size, link)
+        yield Entry("/".join(here), is_folder, found.st_size, link, found.st_mtime_ns)
         is_opened = ignores is None or not name.startswith(".")
         if is_folder and depth > 1 and is_opened:
             with suppress(OSError), opened_below(folder, name) as below:

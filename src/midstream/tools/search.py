@@ -1,14 +1,14 @@
-"""Looking around: list_directory and exact_search.
+"""Looking around: list_directory, find_files and exact_search.
 
-exact_search looks for literal text, so that no expression of a model can run away. With ripgrep on
-the PATH it is quick, without it the same answer takes longer; both feed the same `Matches`.
+exact_search looks for a literal text, or an expression that cannot run away (`line_patterns`). With
+ripgrep on the PATH it is quick, without it the same answer takes longer; both feed the same `Matches`.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -31,6 +31,7 @@ from midstream.system.workspace_paths import (
     require_allowed,
 )
 from midstream.tools.base import Planned, Tool, check_stop, tool, tool_from
+from midstream.tools.line_patterns import LinePattern, literal_text, regular_expression
 from midstream.tools.tool_text import MARGIN, capped, in_one_line
 
 MAX_ENTRIES: Final = 1_000
@@ -110,6 +111,65 @@ def _is_left_out(place: Place) -> bool:
     return is_hidden or Ignores(place.root).leaves_out(place.name, is_folder=True)
 
 
+# --- find_files ---------------------------------------------------------------------------------
+
+
+@tool(effect="read", timeout_s=60)
+def find_files(
+    glob: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1,
+            max_length=300,
+            description="What their paths are like, as in a .gitignore: *.py at any depth, "
+            "src/**/test_*.py from the root.",
+        ),
+    ],
+    context: ToolContext,
+    path: Annotated[str, msgspec.Meta(description="Folder to look in.")] = ".",
+    sort: Annotated[
+        Literal["path", "newest"],
+        msgspec.Meta(description="By path, or what changed last first."),
+    ] = "path",
+    include_ignored: Annotated[
+        bool, msgspec.Meta(description="Also what .gitignore leaves out and hidden folders hold.")
+    ] = False,
+    max_results: Annotated[int, msgspec.Meta(ge=1, le=MAX_ENTRIES)] = 200,
+) -> str:
+    """Find files of the workspace by a pattern of their paths."""
+    # One path a line, as list_directory has them, with its size.
+    matcher = _required_glob(glob)
+    place = locate(context.workspace, path)
+    require_allowed(place, "read", context.forbids)
+    entries = walk(
+        place,
+        include_ignored=include_ignored or _is_left_out(place),
+        check=partial(check_stop, context),
+    )
+    found = [
+        entry
+        for entry in entries
+        if not entry.is_folder and matcher(entry.path) and not _is_kept_from(entry.path, context)
+    ]
+    if not found:
+        return "No files."
+    if sort == "newest":
+        found.sort(key=lambda entry: -entry.changed_ns)
+    lines = [f"{in_one_line(entry.path)} ({_size(entry.size)})" for entry in found[:max_results]]
+    if len(found) > max_results:
+        lines.append(f"[{max_results} of {len(found):,} files: narrow the pattern]")
+    else:
+        lines.append(f"[{len(found):,} file{'s'[: len(found) != 1]}]")
+    return "\n".join(lines)
+
+
+def _required_glob(glob: str) -> Callable[[str], bool]:
+    """Return what tells whether a path fits a glob; refuse one that would leave out, or cost much."""
+    if glob.startswith("!") or not is_tame(glob):
+        raise UserMistake(f"The glob {glob!r} cannot be used.", hint="Use one like *.py.")
+    return ignore_spec([glob]).match_file
+
+
 # --- exact_search -------------------------------------------------------------------------------
 
 
@@ -120,10 +180,14 @@ async def exact_search(
         msgspec.Meta(
             min_length=1,
             max_length=1_000,
-            description="What to look for, letter by letter (no regular expression), in one line.",
+            description="What to look for in one line, letter by letter unless `regex` is set.",
         ),
     ],
     context: ToolContext,
+    regex: Annotated[
+        bool,
+        msgspec.Meta(description="The text is a regular expression in RE2's syntax (as in Go)."),
+    ] = False,
     path: Annotated[str, msgspec.Meta(description="Folder or file to search.")] = ".",
     glob: Annotated[
         str, msgspec.Meta(max_length=300, description="Only files like this, such as *.py.")
@@ -134,12 +198,13 @@ async def exact_search(
     ] = False,
     max_results: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 200,
 ) -> str:
-    """Find the lines of the workspace's files that hold a literal text."""
+    """Find the lines of the workspace's files that hold a literal text, or fit a regular expression."""
     # As `path:line: text`, by path.
     if "\n" in text or "\r" in text or "\0" in text:
         raise UserMistake("The text spans lines.", hint="Search for one line of it.")
+    read = regular_expression if regex else literal_text
     wanted = Wanted(
-        text=text,
+        pattern=await in_thread(partial(read, text, ignore_case=ignore_case)),
         glob=glob,
         ignore_case=ignore_case,
         include_ignored=include_ignored,
@@ -148,7 +213,7 @@ async def exact_search(
     place = await in_thread(partial(_existing, context, path))
     matches = await in_thread(partial(Matches, wanted, place, context.forbids))
     program = found_program("rg", place.root)
-    if program is None:
+    if program is None or not wanted.pattern.literal:
         await in_thread(partial(search_in_python, wanted, place, matches, context))
     else:
         await search_with_ripgrep(program, wanted, place, matches, context)
@@ -168,7 +233,7 @@ def _existing(context: ToolContext, path: str) -> Place:
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What is searched for; see `exact_search`."""
 
-    text: str
+    pattern: LinePattern
     glob: str = ""
     ignore_case: bool = False
     include_ignored: bool = False
@@ -179,15 +244,11 @@ class Matches:
     """Takes matching lines and turns away what may not be shown: one judgement for both searches."""
 
     def __init__(self, wanted: Wanted, place: Place, forbids: Callable[[Capability], str]) -> None:
-        if wanted.glob and (wanted.glob.startswith("!") or not is_tame(wanted.glob)):
-            raise UserMistake(
-                f"The glob {wanted.glob!r} cannot be used.", hint="Use one like *.py."
-            )
         self.includes_ignored = wanted.include_ignored or _is_left_out(place)
         self._wanted = wanted
         self._root = place.root
         self._forbids = forbids
-        self._glob = ignore_spec([wanted.glob]) if wanted.glob else None
+        self._glob = _required_glob(wanted.glob) if wanted.glob else None
         self._ignores = None if self.includes_ignored else Ignores(place.root)
         self._lines: list[str] = []
         self._files: dict[str, bool] = {}
@@ -206,7 +267,7 @@ class Matches:
             place.root, place.parts
         ):
             return False
-        if self._glob is not None and not self._glob.match_file(path):
+        if self._glob is not None and not self._glob(path):
             return False
         return self._ignores is None or not self._ignores.leaves_out(path, is_folder=False)
 
@@ -216,7 +277,7 @@ class Matches:
             if len(self._lines) == self._wanted.max_results:
                 self._is_full = True
                 return False
-            shown = excerpt(line, self._wanted.text, ignore_case=self._wanted.ignore_case)
+            shown = excerpt(line, self._wanted.pattern.find(line))
             self._lines.append(f"{in_one_line(path)}:{number}: {shown}")
             self._hits.add(path)
         return True
@@ -234,12 +295,11 @@ class Matches:
         return f"{capped(chr(10).join(self._lines), 45_000)}\n{end}"
 
 
-def excerpt(line: str, text: str, *, ignore_case: bool) -> str:
-    """Return a line; of a long one the part around the text."""
+def excerpt(line: str, at: int) -> str:
+    """Return a line; of a long one the part around a place."""
     line = line.rstrip("\r\n")
     if len(line) <= SHOWN_LINE_CHARS:
         return line
-    at = line.casefold().find(text.casefold()) if ignore_case else line.find(text)
     start = max(0, at - SHOWN_LINE_CHARS // 3)
     part = line[start : start + SHOWN_LINE_CHARS]
     around = max(0, start - MARGIN)
@@ -275,7 +335,7 @@ async def search_with_ripgrep(
         flags += ["--no-ignore", "--hidden", "--glob=!.git"]
     names = _Names()
     ended = await run_command(
-        [program, *flags, f"--regexp={wanted.text}", "--", f"./{place.name}"],
+        [program, *flags, f"--regexp={wanted.pattern.literal}", "--", f"./{place.name}"],
         folder=place.root,
         environment={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
         timeout_s=60,
@@ -342,20 +402,16 @@ def _files(place: Place, matches: Matches, check: Callable[[], None]) -> list[Pl
     return [place]
 
 
-def _matching(data: bytes, wanted: Wanted) -> list[tuple[int, str]]:
-    text = data.decode(errors="replace")
-    needle = wanted.text.casefold() if wanted.ignore_case else wanted.text
-    haystack = text.casefold() if wanted.ignore_case else text
-    if needle not in haystack:
-        return []
-    found: list[tuple[int, str]] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if needle in (line.casefold() if wanted.ignore_case else line):
-            found.append((number, line))
-    return found
+def _matching(data: bytes, wanted: Wanted) -> Iterator[tuple[int, str]]:
+    text = data.decode(errors="replace").replace("\r\n", "\n")
+    if wanted.pattern.may_be_in(text):
+        for number, line in enumerate(text.split("\n"), 1):
+            if wanted.pattern.find(line) >= 0:
+                yield number, line
 
 
 TOOLS: tuple[Tool, ...] = (
     tool_from(list_directory, plan=_plan_of_looking),
+    tool_from(find_files, plan=_plan_of_looking),
     tool_from(exact_search, plan=_plan_of_looking),
 )

@@ -27,7 +27,18 @@ _TROUBLE_CHARS = 600
 _JSON_CHARS = 50_000
 _ITEMS = 3
 
-_MAIN = ("path", "paths", "command", "text", "query", "pattern", "url", "expression", "question")
+_MAIN = (
+    "path",
+    "paths",
+    "command",
+    "text",
+    "query",
+    "pattern",
+    "glob",
+    "url",
+    "expression",
+    "question",
+)
 """Arguments that say by themselves what they are, the first of them in a call."""
 
 _LEFT_OUT = frozenset({"edits"})
@@ -37,7 +48,7 @@ _EXIT = re.compile(r"(?:Stopped after .*?\. )?(?:Exit code: (-?\d+)|Ended by (SI
 _NUMBERED = re.compile(r"^ *\d+\t", re.MULTILINE)
 _FILE = re.compile(r"^== .+ ==$", re.MULTILINE)
 _HEADS = re.compile(r"^== .+ ==\n", re.MULTILINE)
-_MATCHES = re.compile(r"\[((?:the first )?\d+ match[^\[\]\n]*)\]\Z")
+_MATCHES = re.compile(r"\[((?:the first )?[\d,]+ (?:match|file|of )[^\[\]\n]*)\]\Z")
 
 
 def call_words(name: str, arguments: Mapping[str, Json]) -> str:
@@ -101,7 +112,7 @@ def _known(name: str, result: str) -> str:
         return _of_command(result)
     if name == "read_files":
         return _of_files(result)
-    if name == "exact_search":
+    if name in ("exact_search", "find_files"):
         found = _MATCHES.search(result.strip())
         return found[1] if found else ""
     if name == "list_directory" and "\n" in result.strip():

@@ -104,6 +104,9 @@ CALLS: dict[str, tuple[str, dict[str, Json]]] = {
     "exact_search": ("exact_search", {"text": "owes"}),
     "exact_search there": ("exact_search", {"text": "owes", "path": "customers"}),
     "exact_search of all": ("exact_search", {"text": "owes", "include_ignored": True}),
+    "exact_search of an expression": ("exact_search", {"text": "o.es", "regex": True}),
+    "find_files": ("find_files", {"glob": "customers/a.*", "path": "."}),
+    "find_files there": ("find_files", {"glob": "*", "path": "customers"}),
     "list_directory": ("list_directory", {"path": "customers"}),
     "explain_codebase": ("explain_codebase", {"path": "customers"}),
     "edit_file": (

@@ -174,6 +174,8 @@ async def test_no_path_leads_a_reader_out_or_to_a_secret(
     found = [
         await field.call("list_directory", path=path, depth=3, include_ignored=True),
         await field.call("exact_search", text="c4nary", path=path, include_ignored=True),
+        await field.call("exact_search", text="c4n.ry", regex=True, path=path),
+        await field.call("find_files", glob="*", path=path, include_ignored=True),
         await field.call("exact_search", text="root:", path=path, include_ignored=True),
         await field.call("edit_file", path=path, edits=[{"old_text": "c4nar", "new_text": "x"}]),
         await field.call(

@@ -23,6 +23,8 @@ CALLS: dict[str, tuple[str, dict[str, Json]]] = {
     "through a link": ("read_files", {"paths": ["way/canary.py"]}),
     "by a search": ("exact_search", {"text": "canary"}),
     "by a search of what is ignored": ("exact_search", {"text": "canary", "include_ignored": True}),
+    "by an expression": ("exact_search", {"text": "can[a]ry", "regex": True}),
+    "by a pattern of its name": ("find_files", {"glob": "can*"}),
     "by a listing": ("list_directory", {"depth": 8}),
     "by the figures": ("measure_code", {}),
     "by the figures of its history": ("measure_code", {"commits": 2000, "top": 50}),
