@@ -1,7 +1,9 @@
 """Runs from other processes: listed, shown, followed, answered, resumed and stopped."""
 
+import asyncio
 import json
 import subprocess
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +11,8 @@ from typing import Any
 
 import pytest
 from pipes_kit import OFFLINE, Ended, events, finished, of_type, run, started, workspace_of
+
+from midstream.store.sqlite import SqliteStore
 
 REVIEW = "code_architecture_review"
 
@@ -298,3 +302,33 @@ def test_a_changed_workflow_is_asked_about_and_goes_on_as_chosen(
     assert "script.py changed (+1 -1 lines)" in asked.told
     assert f"midstream resume {id} --old" in asked.told
     assert (chosen.code, chosen.out) == (0, said)
+
+
+# --- what is kept by key ----------------------------------------------------------------------
+
+
+def put(home: Path, data: bytes) -> str:
+    """Return the key of a content in the journal of a home."""
+    store = SqliteStore.opened(home / "state" / "journal.db")
+    try:
+        return asyncio.run(store.put(data))
+    finally:
+        store.close()
+
+
+def test_a_content_is_written_by_its_key(tmp_path: Path) -> None:
+    parked(tmp_path)
+    key = put(tmp_path, "wörds\r\n\x1b[31mred".encode())
+    told = one(run(tmp_path, "blob", key, "--json"))
+
+    assert run(tmp_path, "blob", key).out == "wörds\r\n\x1b[31mred"
+    assert b64decode(told["base64"]) == "wörds\r\n\x1b[31mred".encode()
+    assert (told["type"], told["key"], told["size"]) == ("blob", key, 16)
+
+
+def test_a_key_that_is_none_or_keeps_nothing_is_told(tmp_path: Path) -> None:
+    none, nothing = run(tmp_path, "blob", "../../x"), run(tmp_path, "blob", "0" * 64)
+
+    assert (none.code, nothing.code) == (2, 1)
+    assert "../../x is no key" in none.err
+    assert "are missing" in nothing.err

@@ -811,7 +811,7 @@ async def writing(here: Scene, tools: Writing) -> FakeBlobStore:
 TOOLS = [FakeTool(name="write", effect="once")]
 
 
-async def test_what_a_file_held_is_kept_and_journaled_before_it_changes() -> None:
+async def test_what_a_file_held_and_will_hold_is_kept_and_journaled_before_it_changes() -> None:
     tools = Writing()
     async with scene(PLAIN, call("write"), "Done.", tools=TOOLS, is_journaled=False) as here:
         blobs = await writing(here, tools)
@@ -822,7 +822,7 @@ async def test_what_a_file_held_is_kept_and_journaled_before_it_changes() -> Non
         assert written == e.FileWritten(
             call_id="call_1", path="/w/a.txt", before=digest(b"old"), after=digest(b"new")
         )
-        assert blobs.kept == {digest(b"old"): b"old"}
+        assert blobs.kept == {digest(b"old"): b"old", digest(b"new"): b"new"}
         kinds = here.told.kinds()
         assert kinds.index("file_written") < kinds.index("tool_returned")
 

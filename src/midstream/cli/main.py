@@ -40,6 +40,7 @@ _COMMANDS: Final = {
         "events": "runs.events",
         "send": "runs.send",
         "stop": "runs.stop",
+        "blob": "runs.blob",
         "export": "travel.export",
         "import": "travel.import_",
     },

@@ -1,6 +1,8 @@
 """Commands about the runs of any process: list, show, follow, send, stop."""
 
+import re
 import sys
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -32,6 +34,7 @@ from midstream.language.names import Policy
 from midstream.runtime.engine.open_run import found, opened
 from midstream.runtime.engine.resume import refused, stop_here
 from midstream.runtime.storage import PAGE, KeptRun, Store
+from midstream.system.own_process import write_bytes
 
 STOPPED_FROM_OUTSIDE = "stopped by midstream stop"
 
@@ -289,3 +292,22 @@ def stop(options: Options, run: str) -> int:
         return FINISHED
 
     return with_journal(options, work)
+
+
+@click.command("blob")
+@click.argument("key", metavar="KEY")
+@takes(*RUNS)
+def blob(options: Options, key: str) -> int:
+    """Write what the journal keeps under a key: what a file held, or the whole of a long text."""
+    if not re.fullmatch("[0-9a-f]{64}", key):
+        raise UserMistake(
+            f"{key} is no key: one has 64 digits, 0 to 9 and a to f.",
+            hint="`midstream events RUN --json` has those of files: before and after.",
+        )
+    data = with_journal(options, lambda journal: journal.store.get(key))
+    if options.is_json:
+        base64 = b64encode(data).decode()
+        say_object({"type": "blob", "key": key, "size": len(data), "base64": base64})
+    else:
+        write_bytes(data)
+    return FINISHED

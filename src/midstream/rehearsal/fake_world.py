@@ -180,10 +180,6 @@ class _Blobs:
             raise WorldTrouble(f"There is nothing under {key}.")
         return self._kept[key]
 
-    def where(self, key: str) -> str:
-        """Return where the data is."""
-        return f"shelf:{key}"  # recorded rehearsals have it in their messages
-
 
 class FakeWorld:
     """A run in a fake world.

@@ -7,7 +7,6 @@ adapter that lost a task of its own.
 """
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -201,16 +200,16 @@ async def _changing(
     folders: Sequence[Path] = (),
     /,
 ) -> None:
-    """Keep what a file holds and journal that it is about to change; see `ToolContext`."""
+    """Keep what a file holds and will hold and journal that it is about to change; see `ToolContext`."""
     # The order is that of undoing it after a crash: what the file held is kept, then that it will change
-    # is journaled, and only then may the tool write.
+    # is journaled, and only then may the tool write. With what it will hold a work tree is made anew
+    # where the files are not.
     name = readable(str(path))
     if name != str(path):
         raise WorldTrouble(
             f"{name} was left as it is: its name is no Unicode text.", hint="Rename it."
         )
-    held = None if before is None else await blobs.put(before)
-    then = None if after is None else await in_thread(lambda: hashlib.sha256(after).hexdigest())
+    held, then = [None if data is None else await blobs.put(data) for data in (before, after)]
     made = tuple(str(folder) for folder in folders if folder in path.parents)
     await put(inputs.FileChanging(key=flight.key, path=name, before=held, after=then, folders=made))
     if flight.is_closed:

@@ -291,9 +291,6 @@ class BlobStore(Protocol):
             WorldTrouble: it is missing, or not what was put there.
         """
 
-    def where(self, key: str) -> str:
-        """Return where a person finds the data of a key, such as a file's path."""
-
 
 # --- all of it ---------------------------------------------------------------------------------
 

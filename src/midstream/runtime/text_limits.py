@@ -38,7 +38,7 @@ async def capped(text: str, blobs: BlobStore) -> str:
     long = await in_thread(lambda: long_text(text, MAX_TEXT))
     if long.length <= MAX_TEXT:
         return long.start
-    return _between(long, f"the whole is in {blobs.where(await blobs.put(long.whole))}")
+    return _between(long, f"the whole: midstream blob {await blobs.put(long.whole)}")
 
 
 async def kept(text: str, world: World) -> str:

@@ -65,10 +65,6 @@ class FileBlobStore:
             )
         return data
 
-    def where(self, key: str) -> str:
-        """Return the path of the file with the data of a key."""
-        return str(self._path(key)) if _KEY.fullmatch(key) else str(self._folder)
-
     def sweep(self, is_alive: Callable[[str], bool]) -> None:
         """Remove what owners that have died were in the middle of writing."""
         for path in self._folder.glob("*.tmp"):

@@ -395,10 +395,6 @@ class MemoryStore:
             raise WorldTrouble(f"The contents {key[:16]} are missing.", hint="Nothing is lost.")
         return self._contents.blobs[key]
 
-    def where(self, key: str) -> str:
-        """Return what a person can say of the data: it is nowhere but in this process."""
-        return f"memory, as {key[:16]}"
-
     # --- the whole ------------------------------------------------------------------------------
 
     async def changed(self, timeout_s: float, runs: Collection[str] | None = None) -> None:

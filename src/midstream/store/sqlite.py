@@ -270,10 +270,6 @@ class SqliteStore:
         """Return the data of a key."""
         return await in_thread(partial(self._blobs.get, key), name="midstream-blobs")
 
-    def where(self, key: str) -> str:
-        """Return the path of the file with the data of a key."""
-        return self._blobs.where(key)
-
     # --- the whole ------------------------------------------------------------------------------
 
     async def changed(self, timeout_s: float, runs: Collection[str] | None = None) -> None:

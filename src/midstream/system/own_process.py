@@ -150,8 +150,25 @@ def write_out(text: str, *, is_exact: bool = False) -> None:
         OutputLost: it could not be written, or not all of it.
     """
     text = own_redactor().redacted(text)
+    told = text if is_exact and not is_terminal(STDOUT) else sanitized(text)
+    _write_out(told.encode("utf-8", "replace"))
+
+
+def write_bytes(data: bytes) -> None:
+    """Write data to stdout as it is; at a terminal as text that is made harmless, its secrets redacted.
+
+    Raises:
+        OutputLost: it could not be written, or not all of it.
+    """
+    if is_terminal(STDOUT):
+        write_out(data.decode("utf-8", "replace"))
+    else:
+        _write_out(data)
+
+
+def _write_out(data: bytes) -> None:
     try:
-        _write(STDOUT, text if is_exact and not is_terminal(STDOUT) else sanitized(text))
+        _write(STDOUT, data)
     except OSError as error:
         raise OutputLost(error) from None
 
@@ -159,7 +176,7 @@ def write_out(text: str, *, is_exact: bool = False) -> None:
 def write_error(text: str) -> None:
     """Write text to stderr, made harmless and its secrets redacted. Unheard, it is lost."""
     with contextlib.suppress(OSError):
-        _write(STDERR, sanitized(own_redactor().redacted(text)))
+        _write(STDERR, sanitized(own_redactor().redacted(text)).encode("utf-8", "replace"))
 
 
 def complain(text: str) -> None:
@@ -184,14 +201,14 @@ def _between_words(line: str) -> str:
 def erase_last(number: int, cells: int = 1) -> None:
     """Erase so many cells before the cursor of a terminal, as Backspace does."""
     with contextlib.suppress(OSError):
-        _write(number, "\b \b" * cells)
+        _write(number, b"\b \b" * cells)
 
 
 def mark_pastes(*, is_on: bool) -> None:
     """Let the terminal that keys come from say what of them is pasted, or no more."""
     if os.environ.get("TERM", "dumb") != "dumb":
         with contextlib.suppress(OSError):
-            _write(STDIN, "\x1b[?2004h" if is_on else "\x1b[?2004l")
+            _write(STDIN, b"\x1b[?2004h" if is_on else b"\x1b[?2004l")
 
 
 class CleanStderr(io.TextIOBase):
@@ -220,10 +237,10 @@ class CleanStderr(io.TextIOBase):
         return len(text)
 
 
-def _write(number: int, text: str) -> None:
-    data = memoryview(text.encode("utf-8", "replace"))
-    while data:
-        data = data[os.write(number, data) :]
+def _write(number: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(number, left) :]
 
 
 def drop_stdout() -> None:

@@ -430,10 +430,6 @@ class FakeBlobStore:
             raise WorldTrouble(f"There is nothing under {key}.")
         return self.kept[key]
 
-    def where(self, key: str) -> str:
-        """Return where the data is."""
-        return f"blobs:{key[:12]}"
-
 
 # --- a world, a definition, and what happened in it -----------------------------------------------
 
