@@ -1,11 +1,12 @@
 """Rules of the house that hold for every file."""
 
 import ast
+import re
 import typing
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from house_kit import BESIDE, ROOT, SOURCES, TESTS, calls_of, check, nodes_of, text_of
+from house_kit import BESIDE, HOUSE, ROOT, SOURCES, TESTS, calls_of, check, nodes_of, text_of
 from support.events_page import events_reference
 
 from midstream.core import events, notices
@@ -190,3 +191,12 @@ def test_the_nine_parts_stand_where_their_path_says() -> None:
 def test_the_page_of_events_is_what_the_types_say() -> None:
     written = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
     assert written == events_reference(), "run `make docs`"
+
+
+ONE_MACHINE = re.compile(r"\b(paths?|sockets?|sqlite|apsw|disks?|files?|locks?)\b", re.IGNORECASE)
+
+
+def test_the_port_of_the_store_fits_many_machines() -> None:
+    text = text_of(HOUSE / "runtime" / "storage.py")
+
+    assert [match[0] for match in ONE_MACHINE.finditer(text)] == []

@@ -278,7 +278,7 @@ class BlobStore(Protocol):
     """Large or old contents beside the journal, by what they are: put twice, kept once."""
 
     async def put(self, data: bytes) -> str:
-        """Return the key (SHA-256, in hex) once the data is safe on the disk.
+        """Return the key (SHA-256, in hex) once the data is safe.
 
         Raises:
             JournalFull: there is no room.

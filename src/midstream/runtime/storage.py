@@ -1,8 +1,9 @@
 """What keeps runs beyond their process, as small protocols. A store is all of them.
 
-`Journal` (the facts) is the first; a machine needs no other. An engine uses the rest
-to live through crashes and to share a run between processes. Each has its contract in
-`midstream.testing.contracts`; `store/memory.py` and `store/sqlite.py` pass all of them.
+`Journal` (the facts) is the first; a machine needs no other. An engine uses the rest to live through
+crashes and to share a run between processes, on one machine or on many. Nothing here says where things
+are kept or how one process reaches another, and no method returns every run or every message. A store
+that passes `midstream.testing.store_contracts.StoreContract` is one; those of `midstream.store` do.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
@@ -86,7 +87,7 @@ class Catalogue(Protocol):
         between two pages comes to the front: it may be missing from the later ones.
 
         Args:
-            workspace: only those of this folder, and those of none: their row may be damaged.
+            workspace: only those of this folder, and those of which it is not known.
             kind: only chats, or only workflows.
             status: only those that stand in one of these ways.
             after: the place of the last run of the page before, as it was in it.
