@@ -34,7 +34,7 @@ from midstream.core.routing import spoken
 from midstream.core.run import Run
 from midstream.core.todo import parse_edit
 from midstream.language.names import Json
-from midstream.language.spec import Context, Input, State, Workflow
+from midstream.language.spec import Context, Definition, Input, Role, State, ToolSpec, Workflow
 
 EDITS = ["add a dog", "done 1", "drop 1", "drop 9"]
 RICH = flow(
@@ -56,6 +56,33 @@ RESUMES = [
 ]
 TARGETS = ["start", "chat", "think", "judge", "quiet", "deaf", "$interrupted", "stop"]
 
+SMALL = flow(
+    state("start", "critic", pre_handler="pre", next="two"),
+    State(name="two", parallel=("left", "right"), next="stop"),
+    state("left", "critic"),
+    State(name="right", tool="shell"),
+    state("resume", "critic", next="$interrupted"),
+)
+HANDED_ON = {
+    name: ToolSpec(name=name, description="", parameters={}, effect="read")
+    for name in ("delegate", "run_workflow")
+}
+
+
+def whole(workflow: Workflow) -> Definition:
+    """Return the workflow with agents that may hand tasks on, and run another workflow."""
+    known = define(workflow)
+    return msgspec.structs.replace(
+        known,
+        tools={**known.tools, **HANDED_ON},
+        delegates={"coder": Role(), "judge": known.roles["judge"]},
+        runnable={"small": ""},
+    )
+
+
+FOUND = msgspec.structs.replace(whole(SMALL), found_as="small")
+
+
 names = st.sampled_from(
     ["look", "put", "shell", "write", "run", "verdict", "request_users_input", "no"]
 )
@@ -67,8 +94,14 @@ calls = st.one_of(
     st.just(call("shell")),
     st.just(call("write")),
     st.just(call("run")),
+    st.just(call("delegate", role="coder", task="Mend it.")),
+    st.just(call("delegate", role="judge", task="Judge it.", files=["a.py"])),
+    st.just(call("delegate", role="nobody", task="Mend it.")),
+    st.just(call("run_workflow", input="src")),
 )
-texts = st.sampled_from(["", "ok", "no, rename", "red", "\x00\ud7ff", "x" * 90])
+texts = st.sampled_from(
+    ["", "ok", "no, rename", "red", "\x00\ud7ff", "x" * 90, "@coder be brief", "@small go on"]
+)
 
 
 class Player:
@@ -117,6 +150,9 @@ class Player:
         return inputs.CallReviewed(key=key, kind=kind, asks=asks, shows="$ ls", reason="It asks.")  # type: ignore[arg-type]
 
     def tool(self, key: inputs.EffectKey) -> inputs.AnyInput:
+        if self.data.draw(st.booleans()):
+            # Of a call that runs no workflow it makes nothing true.
+            return inputs.WorkflowFound(key=key, definition=FOUND)
         outcome = self.data.draw(st.sampled_from(["completed", "failed", "stopped", "unknown"]))
         return inputs.ToolFinished(key=key, outcome=outcome, text=self.data.draw(texts))  # type: ignore[arg-type]
 
@@ -192,7 +228,7 @@ class Player:
             inputs.EditTodo(edit=parse_edit(self.data.draw(st.sampled_from(EDITS)))),
             inputs.Rename(name=self.data.draw(st.sampled_from(["", "zoo"]))),
             inputs.FileChanging(key=key, path="/w/a", before=None, after="beef"),
-            inputs.Start(definition=define(RICH)),
+            inputs.Start(definition=whole(RICH)),
         ]
         if self.data.draw(st.integers(0, 9)) == 0:
             options += [inputs.HandlerFailed(key=key, error="raised"), inputs.Stop(reason="bye")]
@@ -227,7 +263,9 @@ def test_whatever_happens_the_rules_hold(data: st.DataObject) -> None:
     resume = data.draw(st.sampled_from(RESUMES))
     workflow = RICH if resume is None else with_state(RICH, resume)
     first = data.draw(st.sampled_from(["tidy", None, {"a": 1}]))
-    run, facts = tell(workflow, input=first, approvals=data.draw(st.sampled_from(["ask", "deny"])))
+    run, facts = tell(
+        whole(workflow), input=first, approvals=data.draw(st.sampled_from(["ask", "deny"]))
+    )
     player = Player(data)
 
     for _ in range(data.draw(st.integers(1, 60))):
@@ -267,7 +305,7 @@ def with_state(workflow: Workflow, added: State) -> Workflow:
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_a_crash_after_any_fact_leaves_a_run_that_goes_on(data: st.DataObject) -> None:
-    run, facts = tell(with_state(RICH, RESUMES[0] or state("resume")))
+    run, facts = tell(whole(with_state(RICH, RESUMES[0] or state("resume"))))
     player = Player(data)
     for _ in range(data.draw(st.integers(1, 25))):
         run, more = go(run, player.next(run))
@@ -276,14 +314,14 @@ def test_a_crash_after_any_fact_leaves_a_run_that_goes_on(data: st.DataObject) -
     run, _ = go(replayed(facts), inputs.Recovered())
 
     in_flight = [effect for effect in pending(run) if isinstance(effect, CallTool)]
-    assert all(define(RICH).tools[effect.call.name].effect != "once" for effect in in_flight)
+    assert all(whole(RICH).tools[effect.call.name].effect != "once" for effect in in_flight)
     to_the_end(run)
 
 
 def told(data: st.DataObject, resume: State | None, most: int = 30) -> tuple[Run, list[e.AnyFact]]:
     """Return a run to which up to so many random things happened, and its facts."""
     workflow = RICH if resume is None else with_state(RICH, resume)
-    run, facts = tell(workflow, input=data.draw(st.sampled_from(["tidy", None, {"a": 1}])))
+    run, facts = tell(whole(workflow), input=data.draw(st.sampled_from(["tidy", None, {"a": 1}])))
     player = Player(data)
     for _ in range(data.draw(st.integers(1, most))):
         run, more = go(run, player.next(run))
@@ -305,7 +343,7 @@ def reopened(run: Run, facts: Sequence[e.AnyFact]) -> Run:
 @given(st.data())
 def test_a_process_may_die_after_every_append_and_the_rules_hold(data: st.DataObject) -> None:
     resume = data.draw(st.sampled_from(RESUMES))
-    run, facts = tell(RICH if resume is None else with_state(RICH, resume))
+    run, facts = tell(whole(RICH if resume is None else with_state(RICH, resume)))
     player = Player(data)
     is_cut = st.booleans() if data.draw(st.booleans()) else st.just(True)
     for _ in range(data.draw(st.integers(1, 25))):
@@ -335,5 +373,5 @@ def once_under_way(run: Run) -> set[str]:
     return {
         effect.call.id
         for effect in pending(run)
-        if isinstance(effect, CallTool) and define(RICH).tools[effect.call.name].effect == "once"
+        if isinstance(effect, CallTool) and whole(RICH).tools[effect.call.name].effect == "once"
     }

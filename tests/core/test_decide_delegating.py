@@ -443,3 +443,17 @@ def test_workflows_that_run_each_other_come_to_an_end() -> None:
     run, facts = go(run, within("tidy/tidy", found("call_3", calling)))
     ((outcome, text),) = results(facts, "tidy/tidy")
     assert (outcome, "at most 2 times" in text) == ("failed", True)
+
+
+def test_a_crash_before_a_workflow_was_found_has_it_looked_for_again() -> None:
+    run, _ = chat(replies("", runs()))
+    run, facts = go(run, inputs.Recovered(was_cut=True))
+    assert calls_owed(run) == ["call_1"]
+    run, facts = go(run, found("call_1"))
+    assert [fact.name for fact in of(facts, e.BranchStarted)] == ["tidy"]
+
+
+def test_only_a_call_that_runs_a_workflow_begins_one() -> None:
+    run, _ = chat(replies("", call("look")))
+    _, facts = go(run, found("call_1"))
+    assert facts == []

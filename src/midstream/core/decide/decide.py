@@ -32,7 +32,7 @@ from midstream.core.run import AROUND, WITHIN, Run, Turn, branch_for, definition
 from midstream.core.summaries import is_summary_key
 from midstream.core.todo import told_of, why_not, with_edit
 from midstream.language.errors import did_you_mean
-from midstream.language.names import INTERRUPTED, ErrorKind
+from midstream.language.names import INTERRUPTED, RUN_WORKFLOW, ErrorKind
 from midstream.language.plan import parsing_tools, tools_for
 from midstream.language.spec import ToolSpec
 from midstream.safety.capability import SHOWN
@@ -367,8 +367,13 @@ def _tool_finished(story: Story, input: inputs.ToolFinished) -> None:
 def _workflow_found(story: Story, input: inputs.WorkflowFound) -> None:
     run, turn = story.run, story.run.visit.turn
     for open_call in () if turn is None else turn.calls:
-        is_owed = open_call.status == "running" and branch_for(run, open_call) is None
-        if is_owed and turn is not None and call_key(run, open_call.call.id) == input.key:
+        is_owed = open_call.status == "running" and open_call.call.name == RUN_WORKFLOW
+        if (
+            is_owed
+            and branch_for(run, open_call) is None
+            and turn is not None
+            and call_key(run, open_call.call.id) == input.key
+        ):
             run_workflow(story, turn.agent, open_call, input.definition)
             return
 
