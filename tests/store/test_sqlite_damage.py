@@ -113,10 +113,13 @@ async def test_a_changed_length_leaves_what_is_before_usable(tmp_path: Path) -> 
         assert caught.value.seq == 6
 
 
-async def test_a_name_that_is_no_text_any_more_hides_nothing_else(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bytes", ["72ff", "7280"])
+async def test_a_name_that_is_no_text_any_more_hides_nothing_else(
+    tmp_path: Path, bytes: str
+) -> None:
     path = tmp_path / "journal.db"
     await two_runs(path)
-    edit(path, "update runs set id=cast(x'72ff' as text) where number=1")
+    edit(path, f"update runs set id=cast(x'{bytes}' as text) where number=1")
     async with opened(path) as store:
         other, damaged = await every(store)
 

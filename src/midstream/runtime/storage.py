@@ -135,14 +135,14 @@ async def walk(
     after: Place | None = None,
 ) -> AsyncIterator[KeptRun]:
     """Yield runs, the one that was written last first, a page at a time: whoever has enough stops."""
-    page = await catalogue.listing(workspace=workspace, kind=kind, status=status, after=after)
-    while page:
+    while True:
+        page = await catalogue.listing(workspace=workspace, kind=kind, status=status, after=after)
+        # A page may be short of a run that is damaged. One whose id is may stand behind itself.
+        if not page or page[-1].place == after:
+            return
         for kept in page:
             yield kept
-        if len(page) < PAGE:
-            return
         after = page[-1].place
-        page = await catalogue.listing(workspace=workspace, kind=kind, status=status, after=after)
 
 
 MailKind: TypeAlias = Literal[
@@ -290,8 +290,8 @@ class Store(Journal, Catalogue, Inbox, Ownership, Snapshots, BlobStore, Protocol
 
         Args:
             timeout_s: how long to wait at most.
-            runs: wait for what is written of these runs or sent to them; None: of any. A store may
-                return for others, too.
+            runs: wait for what is written of these runs, sent to them, or who runs them; None: of
+                any. A store may return for others, too.
         """
 
     async def aclose(self) -> None:

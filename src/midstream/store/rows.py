@@ -176,8 +176,8 @@ def mail(connection: apsw.Connection, owner: str, owners: Owners) -> list[Mail]:
         leased = lease_of(connection, run)
         return leased == owner if leased and is_alive(leased) else not owner
 
-    mails = (_mail_in(row) for row in rows)
-    return [each for each in mails if each is not None and is_meant(each.run)]
+    meant = (row for row in rows if is_meant(text_in(row[1])))
+    return [mail for row in meant if (mail := _mail_in(row)) is not None]
 
 
 def undelivered(connection: apsw.Connection, run: str) -> list[Mail]:
