@@ -113,6 +113,15 @@ def test_a_task_under_way_at_a_kill_goes_on_and_the_one_that_was_done_is_not_don
             leave(screen)
 
 
+def test_on_a_pipe_only_the_reply_of_the_chat_is_the_output(tmp_path: Path) -> None:
+    brain = Brain()
+    brain.gate.open()
+    with OpenAIServer([brain] * 9) as server:
+        ended = run(tmp_path, "chat", "mend it", *MODEL, server=server)
+    assert (ended.returncode, ended.stdout) == (0, "All is done.\n"), ended.stderr
+    assert "▶ coder  Be the coder." in ended.stderr
+
+
 # --- a workflow ---------------------------------------------------------------------------------
 
 TIDY: dict[str, Any] = {

@@ -6,11 +6,13 @@ from test_branch_events import read, reader
 from test_decide_delegating import ALL, WORKERS, chat, hands_on
 
 from midstream.core.notices import Envelope
+from midstream.tui.desktop import Calls
 from midstream.views.graph import graph_of
 from midstream.views.graph_marks import marks_from, marks_of
 from midstream.views.lanes import at_work
 from midstream.views.run_status import doing_of
 from midstream.views.state_tree import state_tree, tree_lines
+from midstream.views.turns import history_of
 
 TWO = replies("I have it done.", hands_on("coder"), hands_on("reader", "read it"))
 
@@ -66,3 +68,28 @@ def test_what_was_handed_on_stands_in_no_state_of_the_graph() -> None:
 
     assert marks_of(run, graph).visits == {("start",): 1}
     assert marks_from(told, graph, now=9.0).visits == {("start",): 1}
+
+
+def test_the_words_of_a_person_stand_with_the_turn_of_their_chat() -> None:
+    _, facts = chat(
+        TWO,
+        within("coder", replies("Mended.")),
+        says("@reader be brief"),
+        within("reader", replies("Read.")),
+        replies("OK."),
+    )
+    told = [Envelope(run="r", at=float(n), event=f, seq=n) for n, f in enumerate(facts, 1)]
+    turns = [(turn.agent, turn.asked, turn.begins) for turn in history_of(told)]
+    assert turns == [
+        ("coder", (), False),
+        ("reader", (), False),
+        ("reader", (), False),
+        ("dude", ("hello", "be brief"), True),
+    ]
+
+
+def test_a_task_that_is_done_is_no_answer_of_its_chat() -> None:
+    calling = Calls("bell", {}, away_s=0.0)
+    _, facts = chat(TWO, within("coder", replies("Mended.")), within("reader", replies("Read.")))
+    told = [Envelope(run="r", at=float(n), event=fact) for n, fact in enumerate(facts)]
+    assert not any(calling.on_event(each, now=1e4 * each.at, idle_s=9.0) for each in told)

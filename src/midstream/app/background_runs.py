@@ -162,7 +162,7 @@ class Background:
                 self._ui.say(f"{named} stopped in the background. {shows}", kind="note")
             case e.Interrupted(branch="", text=None) if not is_chat(machine):
                 self._ui.say(f"{named} was interrupted in the background: {attach}", kind="note")
-            case e.AgentResponded(is_final=True) if is_chat(machine):
+            case e.AgentResponded(is_final=True, branch="") if is_chat(machine):
                 self._ui.say(f"{named} has answered: {attach}", kind="note")
             case e.QuestionAsked(kind=kind) if kind != "input":
                 way = (

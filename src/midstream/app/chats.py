@@ -354,6 +354,8 @@ class Chats:
             self._futile.add(envelope.run)
         if not isinstance(event, AgentResponded) or machine is None or not is_chat(machine):
             return
+        if event.branch:
+            return  # what a task has read is not in the conversation
         usage = event.usage
         definition = machine.run.definition
         if usage is None or not event.is_final or definition is None:

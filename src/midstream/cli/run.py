@@ -252,7 +252,7 @@ def _is_output(made: Parts, envelope: Envelope) -> bool:
     match envelope.event:
         case e.WorkflowOutput(kind="result"):
             return not is_chat
-        case e.AgentResponded(calls=(), problem=""):
+        case e.AgentResponded(calls=(), problem="", branch=""):
             return is_chat
     return False
 

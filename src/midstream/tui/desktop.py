@@ -120,7 +120,7 @@ class Calls:
                 return "finished"
             case e.RunFailed() as failed:
                 return f"failed: {beginning(failed.error)}"
-            case e.AgentResponded(is_final=True) as said if envelope.run in self._chats:
+            case e.AgentResponded(is_final=True, branch="") as said if envelope.run in self._chats:
                 return f"{said.agent} has answered"
             case _:
                 return ""

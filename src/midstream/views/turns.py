@@ -80,8 +80,8 @@ def _heard(facts: Iterable[Envelope]) -> Iterator[_Heard]:
 class Turned(msgspec.Struct, frozen=True, kw_only=True):
     """An agent's turn. `at` (seconds since 1970) is when its first reply was there, or it ended.
 
-    `asked` are the words of the user since the turn before. `words` counts those of its replies,
-    `end` says how it ended: "" for well, else `interrupted`, `cut for new words`, `broken off` or
+    `asked` are the words of the user since the turn before, in a chat the turn before of its own agent.
+    `words` counts those of its replies, `end` says how it ended: "" for well, else `interrupted`, `cut for new words`, `broken off` or
     `failed`, and `going on` for the one under way. `took_s` is from what it was told to its end. `begins`:
     it counts as a turn; in a chat what goes on with a turn after words that cut it does not.
     """
@@ -128,23 +128,24 @@ def history_of(facts: Iterable[Envelope]) -> list[Turned]:
     def close(branch: str, agent: str, at: float, end: str) -> None:
         place = places.get(branch) or _Place()
         since = at if place.since is None else place.since
+        told = [] if is_chat and branch else asked[:]
         found.append(
             Turned(
                 agent=agent,
                 branch=branch,
                 state=place.state,
                 at=at if place.at is None else place.at,
-                asked=tuple(text for _, text in asked),
+                asked=tuple(text for _, text in told),
                 text=place.text,
                 words=place.words,
                 tools=tuple(place.tools),
                 usages=tuple(place.usages),
                 end=end,
                 took_s=max(0.0, at - since),
-                begins=not is_chat or any(id in began for id, _ in asked),
+                begins=not is_chat or any(id in began for id, _ in told),
             )
         )
-        asked.clear()
+        del asked[: len(told)]
         places[branch] = _Place(state=place.state, since=at)
 
     last = 0.0
@@ -177,8 +178,8 @@ def history_of(facts: Iterable[Envelope]) -> list[Turned]:
                 close(event.branch, event.agent, fact.at, "failed")
             case e.ReplyCut():
                 _add(place, event.partial)
-                cutting = asked[-1:]
-                del asked[-1:]
+                cutting = [] if is_chat and event.branch else asked[-1:]
+                del asked[len(asked) - len(cutting) :]
                 how = "interrupted" if event.recovered else "cut for new words"
                 close(event.branch, event.agent, fact.at, "broken off" if event.reason else how)
                 asked += cutting
