@@ -81,9 +81,10 @@ class Turned(msgspec.Struct, frozen=True, kw_only=True):
     """An agent's turn. `at` (seconds since 1970) is when its first reply was there, or it ended.
 
     `asked` are the words of the user since the turn before, in a chat the turn before of its own agent.
-    `words` counts those of its replies, `end` says how it ended: "" for well, else `interrupted`, `cut for new words`, `broken off` or
-    `failed`, and `going on` for the one under way. `took_s` is from what it was told to its end. `begins`:
-    it counts as a turn; in a chat what goes on with a turn after words that cut it does not.
+    `words` counts those of its replies, `end` says how it ended: "" for well, else `interrupted`,
+    `cut for new words`, `broken off` or `failed`, and `going on` for the one under way. `took_s` is from
+    what it was told to its end. `begins`: it counts as a turn; in a chat what goes on with a turn after
+    words that cut it does not.
     """
 
     agent: str
