@@ -104,8 +104,8 @@ class Input:
         self._ui.refresh()
         return Submitted(kind="taken")
 
-    async def say(self, text: str, policy: Policy) -> None:
-        """Give the active run words with this policy.
+    async def say(self, text: str, policy: Policy | None = None) -> None:
+        """Give the active run words with this policy, None: with that of the state it is in.
 
         Raises:
             UserMistake: it takes none now; nothing changed.

@@ -42,7 +42,7 @@ def ask_trust(status: TrustStatus, store: TrustStore) -> bool:
 
 
 def _show(status: TrustStatus, store: TrustStore) -> None:
-    whose = ".midstream/" if status.acts else "AGENTS.md"
+    whose = ".midstream/" if status.acts else "words for agents"
     say(f"This workspace has its own {whose} ({status.workspace}):")
     for mark, text in told_files(status, store):
         _say(text, mark)

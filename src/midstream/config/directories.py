@@ -12,6 +12,8 @@ JOURNAL_VARIABLE = "MIDSTREAM_JOURNAL"
 
 APP = "midstream"
 WORKSPACE_FOLDER = ".midstream"
+OTHERS_FOLDER = ".claude"
+"""The folder of another program, whose commands and skills are read, too."""
 SETTINGS = "application.json"
 
 BUILT_IN = Path(__file__).parent / "defaults"

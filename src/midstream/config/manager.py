@@ -22,6 +22,7 @@ import msgspec
 from midstream.config.directories import (
     BUILT_IN,
     CONFIG_HOME,
+    OTHERS_FOLDER,
     SETTINGS,
     WORKSPACE_FOLDER,
     journal_file,
@@ -58,7 +59,7 @@ from midstream.config.settings import (
     read_settings,
     with_mode,
 )
-from midstream.config.trust import Grant
+from midstream.config.trust import WORDS_FOLDERS, Grant
 from midstream.language.errors import (
     MidstreamError,
     NotTrusted,
@@ -442,6 +443,7 @@ class ConfigManager:
             FileMissing, WorldTrouble: as in `read_capped`.
         """
         folder = self.workspace / WORKSPACE_FOLDER
+        others = self.workspace / OTHERS_FOLDER
         named = Path(os.path.abspath(path))
         # A link is caught as what it is (it stands in the folder) and as what it leads to.
         placed = Path(os.path.realpath(named.parent)) / named.name
@@ -453,9 +455,17 @@ class ConfigManager:
                         hint="Trust it with --trust-workspace, once you have looked at it.",
                     )
                 return self.grant.read(candidate.relative_to(folder).as_posix())
+            if any(candidate.is_relative_to(others / each) for each in WORDS_FOLDERS):
+                name = candidate.relative_to(self.workspace).as_posix()
+                if self.grant is None:
+                    raise NotTrusted(
+                        f"{shown_path(path)} was not read: the workspace is not trusted.",
+                        hint="/trust in the console, or midstream trust, shows it.",
+                    )
+                return self.grant.read(f"../{name}")
         return read_capped(path)
 
-    def _files(self, folder: str, *suffixes: str) -> Iterator[tuple[Layer, Path]]:
+    def files(self, folder: str, *suffixes: str) -> Iterator[tuple[Layer, Path]]:
         """Yield the files right in a folder of every layer, the lowest layer first, sorted."""
         own: tuple[tuple[Layer, Path], ...] = (("built-in", BUILT_IN), ("user", self.user_dir))
         for layer, place in own:
@@ -464,12 +474,18 @@ class ConfigManager:
             except OSError:
                 continue
             yield from ((layer, path) for path in paths if _is_plain(path.name, *suffixes))
-        for name in () if self.grant is None else self.grant.names(folder):
-            if name.count("/") == 1 and _is_plain(name.partition("/")[2], *suffixes):
-                assert self.grant is not None
-                yield "workspace", self.grant.folder / name
+        if self.grant is None:
+            return
+        for beside, place in (
+            (f"../{OTHERS_FOLDER}/", self.workspace / OTHERS_FOLDER / folder),
+            ("", self.grant.folder / folder),
+        ):
+            for name in self.grant.names(f"{beside}{folder}"):
+                file = name.removeprefix(f"{beside}{folder}/")
+                if "/" not in file and _is_plain(file, *suffixes):
+                    yield "workspace", place / file
 
-    def _parsed(self, path: Path, reading: Callable[[str, str], T]) -> T | None:
+    def parsed(self, path: Path, reading: Callable[[str, str], T]) -> T | None:
         """Return what `reading(text, file)` makes of a file, again only when the file changed.
 
         None: the file cannot be read; a notice says why.
@@ -496,8 +512,8 @@ class ConfigManager:
     def role_files(self) -> dict[str, RoleFile]:
         """Return every role by name with where it comes from."""
         found: dict[str, RoleFile] = {}
-        for layer, path in self._files("roles", *SUFFIXES):
-            parsed = self._parsed(path, _roles_in)
+        for layer, path in self.files("roles", *SUFFIXES):
+            parsed = self.parsed(path, _roles_in)
             if parsed is None:
                 continue
             roles, problems = parsed
@@ -525,9 +541,9 @@ class ConfigManager:
         Only the description is looked at; loading one says what is wrong with it.
         """
         found: dict[str, WorkflowFile] = {}
-        for layer, path in self._files("workflows", *WORKFLOW_SUFFIXES):
+        for layer, path in self.files("workflows", *WORKFLOW_SUFFIXES):
             reading = _docstring_in if path.suffix == ".py" else _description_in
-            described = self._parsed(path, reading)
+            described = self.parsed(path, reading)
             if described is not None:
                 description, problem = described
                 twin = found.get(path.stem)
@@ -576,7 +592,7 @@ class ConfigManager:
 
     def tool_files(self) -> tuple[Path, ...]:
         """Return the `tools/*.py` of the user and of a trusted workspace. Read them with `read`."""
-        return tuple(path for _, path in self._files("tools", ".py"))
+        return tuple(path for _, path in self.files("tools", ".py"))
 
 
 def _is_plain(name: str, *suffixes: str) -> bool:

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from midstream.config.directories import OTHERS_FOLDER
 from midstream.config.manager import ConfigManager
 from midstream.config.trust import (
     AGENTS,
     TrustStatus,
     TrustStore,
     granted,
+    only_speaks,
     session_grant,
     still_granted,
 )
@@ -47,14 +49,24 @@ def open_settings(
         if rest is not None:
             config.trust(rest)
         config.is_untrusted = status.kind != "no_files" and status.acts and rest is None
-        if status.has_agents_file:
+        given_now = rest.files if rest is not None else {}
+        unread = {file.name for file in status.files}.difference(given_now)
+        if AGENTS in unread:
             config.notice(UNREAD)
+        if any(only_speaks(name) and name != AGENTS for name in unread):
+            config.notice(UNREAD_BESIDE)
     return config
 
 
 UNREAD = (
     f"The {AGENTS_FILE} here is not read: its current version is not trusted. `midstream trust` looks "
     "at it."
+)
+
+
+UNREAD_BESIDE = (
+    f"The commands and skills of {OTHERS_FOLDER}/ here are not read: they are not trusted as they stand. "
+    "`midstream trust` looks at them."
 )
 
 
@@ -88,7 +100,7 @@ def require_trust(config: ConfigManager) -> None:
     status = TrustStore(config.state_dir).status(config.workspace)
     if status.kind == "no_files" or not status.acts:
         return
-    acting = [file.name for file in status.files if file.name != AGENTS]
+    acting = [file.name for file in status.files if not only_speaks(file.name)]
     names = ", ".join(acting[:5])
     more = f" and {len(acting) - 5} more" if len(acting) > 5 else ""
     raise NotTrusted(

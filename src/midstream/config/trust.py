@@ -17,12 +17,13 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 
-from midstream.config.directories import SETTINGS, STATE_HOME, WORKSPACE_FOLDER
+from midstream.config.directories import OTHERS_FOLDER, SETTINGS, STATE_HOME, WORKSPACE_FOLDER
 from midstream.config.portable import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK
 from midstream.config.private_files import (
     CHECK_NAME,
@@ -53,9 +54,19 @@ MAX_DEPTH = 16
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 
-_FOLDERS = ("roles", "tools", "workflows")
+WORDS_FOLDERS = ("commands", "skills")
+_FOLDERS = (*WORDS_FOLDERS, "roles", "tools", "workflows")
 
-AGENTS: Final = f"../{AGENTS_FILE}"
+MAX_BESIDE = 500
+"""Entries of another program's folder (`.claude`) that are looked at; what is behind them is never read."""
+
+MAX_SKILL_BYTES = 256_000
+"""A larger file of a skill is left out."""
+
+_BESIDE: Final = "../"
+_OTHERS: Final = f"{_BESIDE}{OTHERS_FOLDER}"
+
+AGENTS: Final = f"{_BESIDE}{AGENTS_FILE}"
 """The name of the workspace's own AGENTS.md among the active files: it stands beside `.midstream`."""
 
 
@@ -89,14 +100,19 @@ class TrustStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def acts(self) -> bool:
-        """Return whether files are there, or were, that do more than speak: any but AGENTS.md."""
+        """Return whether files are there, or were, that do more than speak: see `only_speaks`."""
         names = {file.name for file in self.files} | {change.name for change in self.changes}
-        return bool(names - {AGENTS})
+        return not all(map(only_speaks, names))
 
     @property
     def has_agents_file(self) -> bool:
         """Return whether there is an AGENTS.md."""
         return any(file.name == AGENTS for file in self.files)
+
+
+def only_speaks(name: str) -> bool:
+    """Return whether an active file is words alone: AGENTS.md, and commands and skills of `.claude`."""
+    return name.startswith(_BESIDE)
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -282,10 +298,11 @@ def granted(status: TrustStatus) -> Grant | None:
 
 
 def still_granted(status: TrustStatus) -> Grant | None:
-    """Return the right to all but AGENTS.md, where that alone is not as it was trusted; else None."""
-    if status.kind != "changed" or any(change.name != AGENTS for change in status.changes):
+    """Return the right to what is as it was trusted, where words alone are not; else None."""
+    changed = {change.name for change in status.changes}
+    if status.kind != "changed" or not all(map(only_speaks, changed)):
         return None
-    files = {file.name: file.sha256 for file in status.files if file.name != AGENTS}
+    files = {file.name: file.sha256 for file in status.files if file.name not in changed}
     return Grant(workspace=status.workspace, files=files) if files else None
 
 
@@ -342,6 +359,12 @@ def _entries(folder: Path) -> Iterator[tuple[str, str | None]]:
         place = folder.parent / AGENTS_FILE
         is_fit = not place.is_symlink() and place.is_file()
         yield AGENTS, "" if is_fit else "not a regular file"
+    beside = islice(_words_beside(folder.parent / OTHERS_FOLDER), MAX_BESIDE + 1)
+    for number, (name, problem) in enumerate(beside, 1):
+        if number > MAX_BESIDE:
+            yield _OTHERS, f"more than {MAX_BESIDE} files and folders; the others are not read"
+        else:
+            yield name, problem
     for entry in _scan(folder):
         if entry.name == SETTINGS:
             yield entry.name, _unfit(entry, entry.name)
@@ -353,15 +376,29 @@ def _entries(folder: Path) -> Iterator[tuple[str, str | None]]:
             yield from _below(Path(entry.path), entry.name)
 
 
+def _words_beside(folder: Path) -> Iterator[tuple[str, str | None]]:
+    """Yield what a folder of another program holds of commands and skills, in one order always."""
+    if folder.is_symlink():
+        yield _OTHERS, "a symbolic link"
+        return
+    for each in WORDS_FOLDERS:
+        if os.path.lexists(folder / each):
+            name = f"{_OTHERS}/{each}"
+            if (folder / each).is_symlink() or not (folder / each).is_dir():
+                yield name, "not a folder of its own"
+            else:
+                yield from _below(folder / each, name)
+
+
 def _below(folder: Path, prefix: str) -> Iterator[tuple[str, str | None]]:
     waiting = [(folder, prefix)]
     while waiting:
         folder, prefix = waiting.pop()
-        for entry in _scan(folder):
+        entries = islice(_scan(folder), MAX_ENTRIES + 1)
+        for entry in sorted(entries, key=lambda entry: entry.name):
             name = f"{prefix}/{entry.name}"
             if not entry.is_dir(follow_symlinks=False):
-                is_active = prefix != "roles" or name.endswith(SUFFIXES)
-                yield name, _unfit(entry, name) if is_active else None
+                yield name, _unfit(entry, name) if _is_active(name) else None
             elif not name.isprintable():
                 yield name, _UNSHOWN
             elif name.count("/") >= MAX_DEPTH:
@@ -369,6 +406,19 @@ def _below(folder: Path, prefix: str) -> Iterator[tuple[str, str | None]]:
             else:
                 yield name, None
                 waiting.append((Path(entry.path), name))
+
+
+def _is_active(name: str) -> bool:
+    """Return whether a file of one of the folders is something to us."""
+    folder, _, rest = name.removeprefix(f"{_OTHERS}/").partition("/")
+    match folder:
+        case "roles":
+            return "/" in rest or name.endswith(SUFFIXES)
+        case "commands":
+            return "/" not in rest and name.endswith(".md")
+        case "skills":
+            return "/" in rest
+    return True
 
 
 def _scan(folder: Path) -> Iterator[os.DirEntry[str]]:
@@ -394,17 +444,24 @@ def _unfit(entry: os.DirEntry[str], name: str) -> str:
         return "a symbolic link"
     if not name.isprintable():
         return _UNSHOWN
-    return "" if entry.is_file(follow_symlinks=False) else "not a regular file"
+    if not entry.is_file(follow_symlinks=False):
+        return "not a regular file"
+    is_of_skill = name.removeprefix(f"{_OTHERS}/").startswith("skills/")
+    if is_of_skill and entry.stat(follow_symlinks=False).st_size > MAX_SKILL_BYTES:
+        return f"larger than {MAX_SKILL_BYTES:,} bytes"
+    return ""
 
 
 def _read(folder: Path, name: str) -> bytes:
-    """Return the bytes of an active file; AGENTS.md stands beside the folder."""
+    """Return the bytes of an active file; AGENTS.md and `.claude` stand beside the folder."""
     if name == AGENTS:
-        return _read_beneath(folder.parent, AGENTS_FILE)
-    return _read_beneath(folder, name)
+        return read_beneath(folder.parent, AGENTS_FILE)
+    if name.startswith(f"{_OTHERS}/"):
+        return read_beneath(folder.parent / OTHERS_FOLDER, name.removeprefix(f"{_OTHERS}/"))
+    return read_beneath(folder, name)
 
 
-def _read_beneath(folder: Path, name: str) -> bytes:
+def read_beneath(folder: Path, name: str) -> bytes:
     """Return the bytes of a file below a folder, following no symbolic link, the folder's included.
 
     Each step opens the next from the one before, so that nothing can be put in between.

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from importlib.machinery import all_suffixes
 from typing import Final
 
-from midstream.config.directories import SETTINGS
+from midstream.config.directories import OTHERS_FOLDER, SETTINGS
 from midstream.config.trust import AGENTS, TrustStatus, TrustStore, session_grant
-from midstream.core.guidance import AGENTS_FILE
 from midstream.language.errors import MidstreamError
 from midstream.language.json_text import Node, parse
 from midstream.language.names import REQUEST_USERS_INPUT
@@ -40,9 +39,15 @@ def enables(name: str, data: bytes) -> tuple[str, ...]:
     """
     text = data.decode("utf-8", "replace")
     found: list[str] = []
-    folder = name.partition("/")[0]
+    folder = _inside(name).partition("/")[0]
     if name == AGENTS:
         found.append("words that every role for code is told to follow")
+    elif folder == "commands":
+        command = name.rpartition("/")[2].removesuffix(".md")
+        found.append(f"the command /{command}: its words are sent as yours when you type it")
+    elif folder == "skills":
+        is_skill = name.endswith("/SKILL.md")
+        found.append("a skill, of which agents are told" if is_skill else "agents may read it")
     elif name.endswith(".py"):
         when = "at every start" if folder == "tools" else "when its workflow is used"
         found.append(f"{_CODE} {when}")
@@ -183,7 +188,7 @@ def told_files(status: TrustStatus, store: TrustStore) -> Iterator[tuple[str, st
             found = (error.what,)
         for words in found:
             yield "      ", words
-    if any(file.name.endswith(tuple(all_suffixes())) for file in status.files):
+    if any(_is_code(file.name) for file in status.files):
         yield "  ", _CODE_MAY
     for entry in status.left_out:
         yield "  ", f"left out: {entry}"
@@ -204,4 +209,14 @@ def told_files(status: TrustStatus, store: TrustStore) -> Iterator[tuple[str, st
 
 def shown_name(name: str) -> str:
     """Return a file's name as a person knows it: AGENTS.md stands beside `.midstream`, not in it."""
-    return AGENTS_FILE if name == AGENTS else name
+    return name.removeprefix("../")
+
+
+def _inside(name: str) -> str:
+    """Return a file's name within `.midstream`, or within the other program's folder beside it."""
+    return name.removeprefix(f"../{OTHERS_FOLDER}/")
+
+
+def _is_code(name: str) -> bool:
+    is_of_skill = _inside(name).startswith("skills/")
+    return name.endswith(tuple(all_suffixes())) and not is_of_skill

@@ -17,12 +17,42 @@ from typing import Final
 SUFFIXES: Final = (".json", ".md")
 """How the name of a role file ends."""
 _EDGE: Final = "---"
-_LINE: Final = re.compile(r"\s*([A-Za-z]\w*)\s*:\s*(.*?)\s*")
+_FOLDED: Final = ("|", "|-", ">", ">-")
+_LINE: Final = re.compile(r"\s*([A-Za-z][\w-]*)\s*:\s*(.*?)\s*")
 
 
 def is_role(name: str, text: str) -> bool:
     """Return whether a file of a folder of roles is one: Markdown without a head is a page for people."""
     return not name.endswith(".md") or text.split("\n", 1)[0].strip() == _EDGE
+
+
+def head_of(text: str) -> tuple[dict[str, str], str]:
+    """Return the values of a head by their keys, as words, and the text below it.
+
+    Without a head all is text. A line set in goes on with the value above it; what is neither is left out.
+    """
+    text = text.replace("\r\n", "\n")
+    lines = text.split("\n")
+    ends = (at for at, line in enumerate(lines[1:], 1) if line.strip() == _EDGE)
+    end = next(ends, None) if lines[0].strip() == _EDGE else None
+    if end is None:
+        return {}, text
+    head: dict[str, str] = {}
+    key = ""
+    for line in lines[1:end]:
+        found = _LINE.fullmatch(line)
+        if line[:1].isspace() and key:
+            head[key] = f"{head[key]} {line.strip()}".strip()
+        elif found is not None:
+            key = found[1]
+            head[key] = "" if found[2] in _FOLDED else found[2]
+    return {key: _unquoted(value) for key, value in head.items()}, "\n".join(lines[end + 1 :])
+
+
+def _unquoted(value: str) -> str:
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        return value[1:-1]
+    return value
 
 
 def as_json(name: str, text: str) -> str:

@@ -16,6 +16,7 @@ from tables import table
 
 from midstream.app.assembly import Options
 from midstream.cli.language import init_workflow
+from midstream.config.commands import written_commands
 from midstream.config.manager import ConfigManager
 from midstream.config.trust import (
     Grant,
@@ -198,6 +199,46 @@ PLACES: dict[str, tuple[Callable[[Stranger], object], tuple[str, ...]]] = {
         ("tools/a.so",),
     ),
     "a hidden file of code": (lambda s: s.put("tools/.a.py", ""), ("tools/.a.py",)),
+    "a command is a link to a secret": (
+        lambda s: s.link(".midstream/commands/a.md", s.secret),
+        (),
+    ),
+    "a command of another program is a link to a secret": (
+        lambda s: s.link(".claude/commands/a.md", s.secret),
+        (),
+    ),
+    "the commands of another program are a link": (
+        lambda s: s.link(".claude/commands", s.home / ".ssh"),
+        (),
+    ),
+    "the folder of another program is a link": (lambda s: s.link(".claude", s.home), ()),
+    "a command is a named pipe": (lambda s: s.special(".claude/commands/a.md", os.mkfifo), ()),
+    "a command whose name is drawn from right to left": (
+        lambda s: s.put("commands/\u202edm.a.md", "x"),
+        (),
+    ),
+    "a command with an escape sequence in its name": (
+        lambda s: s.put("commands/\x1b[2J.md", "x"),
+        (),
+    ),
+    "a SKILL.md is a link to a secret": (
+        lambda s: s.link(".claude/skills/a/SKILL.md", s.secret),
+        (),
+    ),
+    "a skill's folder is a link": (lambda s: s.link(".midstream/skills/a", s.home / ".ssh"), ()),
+    "a file of a skill is a link through the kernel's magic": (
+        lambda s: s.link(".midstream/skills/a/b.md", "/proc/self/environ"),
+        (),
+    ),
+    "a skill of a terabyte": (lambda s: sparse(s.inside / "skills" / "a" / "SKILL.md"), ()),
+    "a skill whose name is drawn from right to left": (
+        lambda s: s.put("skills/\u202ea/SKILL.md", "x"),
+        (),
+    ),
+    "settings of another program with commands to run": (
+        lambda s: s.put("../.claude/settings.json", '{"hooks": {}}'),
+        (),
+    ),
 }
 
 
@@ -438,3 +479,32 @@ def test_a_grant_is_no_way_around(stranger: Stranger) -> None:
         forged.read("tools/t.py")
     with pytest.raises(UserMistake):
         forged.read("../../x")
+
+
+# --- commands people write -------------------------------------------------------------------------
+
+COMMANDS = {
+    "a command that runs one": ".midstream/commands/a.md",
+    "of another program": ".claude/commands/a.md",
+    "called as one of ours": ".midstream/commands/trust.md",
+    "in a folder": ".claude/commands/deep/a.md",
+}
+
+
+@table("tries", COMMANDS)
+def test_no_command_of_an_untrusted_folder_is_one(
+    stranger: Stranger, tries: str, tmp_path: Path
+) -> None:
+    path = stranger.work / COMMANDS[tries]
+    path.parent.mkdir(parents=True)
+    path.write_text("Do this: !`touch ran`")
+    environ = {
+        key: str(tmp_path / "c") for key in ("MIDSTREAM_CONFIG_HOME", "MIDSTREAM_STATE_HOME")
+    }
+    config = ConfigManager(stranger.work, environ=environ)
+
+    assert written_commands(config) == {}
+    assert config.notices == ()
+    if "deep" not in tries and path.parent.name == "commands":
+        with pytest.raises(NotTrusted):
+            config.read(path)

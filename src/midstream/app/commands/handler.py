@@ -7,6 +7,7 @@ from typing import Final
 from midstream.app.commands.command import Command
 from midstream.app.session import Session
 from midstream.language.errors import UserMistake, did_you_mean, nearest
+from midstream.system.offloop import in_thread
 from midstream.system.own_process import columns
 from midstream.views.cells import two_columns
 
@@ -74,6 +75,8 @@ class CommandHandler:
         name, _, argument = line[1:].strip().partition(" ")
         command = self._by_word.get(name.casefold())
         if command is None:
+            command = (await in_thread(self._written)).get(name.casefold())
+        if command is None:
             best = nearest(name, self._by_word)
             hint = f"Did you mean /{best}?" if best else "/help lists them."
             hint = _ELSEWHERE.get(name.casefold(), hint)
@@ -91,7 +94,7 @@ class CommandHandler:
         stand before whatever is typed next; Up brings it back.
         """
         name, _, argument = line[1:].strip().partition(" ")
-        command = self._by_word.get(name.casefold())
+        command = self._found(name)
         return command is not None and (bool(argument.strip()) or command.wants_argument)
 
     def completions(self, before: str) -> tuple[tuple[str, str], ...]:
@@ -102,7 +105,7 @@ class CommandHandler:
         if not space:
             return tuple(
                 (f"/{word}", command.summary)
-                for word, command in sorted(self.commands.items())
+                for word, command in sorted((self._written() | self.commands).items())
                 if word.startswith(name.casefold())
             )
         command = self._by_word.get(name.casefold())
@@ -126,6 +129,21 @@ class CommandHandler:
         named = [(name, command.summary) for name, command in sorted(self.commands.items())]
         return [*((topic, "") for topic in (_ALL, *self._topics)), *named]
 
+    def _written(self) -> dict[str, Command]:
+        """Return the commands people wrote. One that is called as ours is left out, and told of."""
+        # Not needed before the prompt is there.
+        from midstream.app.commands.written_commands import as_command
+        from midstream.config.commands import written_commands
+
+        config = self._session.config
+        found = written_commands(config)
+        for name in sorted(found.keys() & self._by_word.keys()):
+            config.notice(f"/{name} stays midstream's own command: yours needs another name.")
+        return {name: as_command(each) for name, each in found.items() if name not in self._by_word}
+
+    def _found(self, name: str) -> Command | None:
+        return self._by_word.get(name.casefold()) or self._written().get(name.casefold())
+
     async def learned(self, before: str) -> bool:
         """Find out what has to be asked for to complete a command line; return whether anything has."""
         name, space, _ = before[1:].partition(" ")
@@ -145,7 +163,7 @@ class CommandHandler:
             session.ui.say(self._all(width))
             return
         if argument:
-            command = self._by_word.get(argument.removeprefix("/").casefold())
+            command = self._found(argument.removeprefix("/"))
             if command is None:
                 hint = did_you_mean(argument, self._by_word)
                 raise UserMistake(f"There is no command /{argument}.", hint=hint)
@@ -167,13 +185,18 @@ class CommandHandler:
             f"{title}\n{two_columns(self._rows(names), width=width)}"
             for title, names in GROUPS.items()
         )
-        return "\n\n".join((first, *groups))
+        written = self._written()
+        own = (f"Your own\n{two_columns(_rows(written, sorted(written)), width=width)}",)
+        return "\n\n".join((first, *groups, *(own if written else ())))
 
     def _rows(self, names: Iterable[str]) -> list[tuple[str, str]]:
-        return [
-            (f"/{name} {self.commands[name].arguments}".strip(), self.commands[name].summary)
-            for name in names
-        ]
+        return _rows(self.commands, names)
+
+
+def _rows(commands: Mapping[str, Command], names: Iterable[str]) -> list[tuple[str, str]]:
+    return [
+        (f"/{name} {commands[name].arguments}".strip(), commands[name].summary) for name in names
+    ]
 
 
 _WIDEST: Final = 120
