@@ -184,7 +184,10 @@ def test_a_recording_that_could_not_be_written_is_refused_before_the_run(
     assert shown(capfd) == ""
 
 
-BUILT_IN = ("code_architecture_review", "coder_reviewer", "fix_tests", "triage_issue", "write_docs")
+BUILT_IN = (
+    *("code_architecture_review", "coder_reviewer", "fix_tests", "review_changes", "triage_issue"),
+    "write_docs",
+)
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -47,7 +47,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     workspace: Path
     model: str | None = None
-    trusts_workspace: bool = False
+    trusts_workspace: bool | None = None
     allowed: tuple[str, ...] = ()
     permission_mode: PermissionMode | None = None
     is_json: bool = False
@@ -313,7 +313,7 @@ def configured(
         options.workspace,
         mode=mode,
         model=options.model,
-        trusts_workspace=options.trusts_workspace,
+        trusts_workspace=options.trusts_workspace is True,
         asks=asks,
     )
 

@@ -1,5 +1,6 @@
 """The options many commands share, and the one value they become."""
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -35,7 +36,9 @@ COMMON: Final = (
     click.option("--model", metavar="MODEL", help="A model such as openai:gpt-5, or offline."),
     _workspace("The folder to work in"),
     click.option(
-        "--trust-workspace", is_flag=True, help="Use the workspace's .midstream/ this time."
+        "--trust-workspace/--no-trust-workspace",
+        default=None,
+        help="Use the workspace's .midstream/ this time, or leave it alone.",
     ),
     click.option(
         "--permission-mode",
@@ -73,6 +76,13 @@ CONSOLE: Final = (
     ),
     *COMMON,
 )
+
+
+def read_if_dash(text: str) -> str:
+    """Return what a command is given, read from stdin where it is just `-`."""
+    if text != "-":
+        return text
+    return sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\n")
 
 
 def workflow_named(text: str) -> str:
@@ -120,10 +130,12 @@ def options_of(own: dict[str, Any]) -> Options:
     """
     outer: dict[str, Any] = click.get_current_context().obj or {}
     given = {key: own.get(key) or outer.get(key) for key in {*own, "workspace", "as_json"}}
+    if own.get("trust_workspace") is False:
+        given["trust_workspace"] = False
     return Options(
         workspace=(given["workspace"] or Path()).resolve(),
         model=given.get("model"),
-        trusts_workspace=bool(given.get("trust_workspace")),
+        trusts_workspace=given.get("trust_workspace"),
         allowed=tuple(given.get("allow") or ()),
         permission_mode=_permission_mode(given.get("permission_mode")),
         is_json=bool(given["as_json"]),

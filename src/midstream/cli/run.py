@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from midstream.app.assembly import Options, Parts, configured
-from midstream.cli.options import COMMON, JOURNALED, takes, workflow_named
+from midstream.cli.options import COMMON, JOURNALED, read_if_dash, takes, workflow_named
 from midstream.cli.output import FAILED, FINISHED, PARKED
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import require_trust
@@ -55,12 +55,13 @@ def run(
 ) -> int:
     """Run a workflow without a console: its output on stdout, progress on stderr.
 
-    WORKFLOW is a name, or FILE.py:NAME for one written in Python.
+    WORKFLOW is a name, or FILE.py:NAME for one written in Python. The input `-` is read from stdin.
     """
     from midstream.cli.headless import Given, play
 
     given = Given(answers=answer, allowed=options.allowed)
-    said, workflow = (input if input and input.strip() else None), workflow_named(name)
+    text = read_if_dash(input or "")
+    said, workflow = (text if text.strip() else None), workflow_named(name)
 
     async def work(made: Parts) -> "Run":
         return await play(made.engine, made.library, workflow, given, input=said, settings=settings)
@@ -74,9 +75,10 @@ def run(
 @click.option("--answer", multiple=True, metavar="TEXT", help="Answers, in the order asked.")
 @takes(*JOURNALED)
 def chat(options: Options, prompt: str, role: str, answer: tuple[str, ...]) -> int:
-    """Say one thing to a role and print the reply."""
+    """Say one thing to a role and print the reply. `-` reads it from stdin."""
     from midstream.cli.headless import Given, chat_once
 
+    prompt = read_if_dash(prompt)
     if not prompt.strip():
         raise UserMistake("The text is missing.", hint='Write midstream chat "YOUR WORDS".')
     given = Given(answers=answer, allowed=options.allowed)
@@ -123,7 +125,8 @@ def _headless(options: Options, work: Work) -> int:
     With `--json` the events stand on stdout instead, one a line.
     """
     config = configured(options)
-    require_trust(config)
+    if options.trusts_workspace is None:
+        require_trust(config)
     if options.journal == "wanted":
         options = msgspec.structs.replace(options, journal="needed")
     run = run_until_signalled(_worked(config, options, work), signals=(signal.SIGINT, *HANGUPS))

@@ -1,7 +1,6 @@
 """Commands about the runs of any process: list, show, follow, send, stop."""
 
 import re
-import sys
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,7 +9,7 @@ import click
 
 from midstream.app.assembly import Options, SystemClock
 from midstream.cli.journal import Journal, with_journal
-from midstream.cli.options import RUNS, takes
+from midstream.cli.options import RUNS, read_if_dash, takes
 from midstream.cli.output import FINISHED, answer, columns, say, say_object
 from midstream.cli.run_lines import (
     Shown,
@@ -197,8 +196,7 @@ def send(
     waits: bool,
 ) -> int:
     """Tell a run something: the answer to its only question, or unasked words. `-` reads stdin."""
-    if text == "-":
-        text = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\n")
+    text = read_if_dash(text)
     if not text.strip():
         raise UserMistake("There is nothing to send.", hint="midstream send RUN TEXT")
     if question is not None and policy is not None:

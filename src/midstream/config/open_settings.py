@@ -105,5 +105,6 @@ def require_trust(config: ConfigManager) -> None:
     more = f" and {len(acting) - 5} more" if len(acting) > 5 else ""
     raise NotTrusted(
         f"The workspace's .midstream/ is not trusted ({names}{more}).",
-        hint="Look at it and trust it with: midstream trust. For this time alone: --trust-workspace.",
+        hint="Look at it and trust it with: midstream trust. For this time alone: --trust-workspace; "
+        "--no-trust-workspace leaves it alone.",
     )
