@@ -24,6 +24,7 @@ FAMILIES = {
     "sandbox": 90,
     "secrets": 20,
     "terminal": 60,
+    "web": 50,
     "whole": 20,
     "workspaces": 150,
 }

@@ -214,9 +214,9 @@ class ToolManager:
 
 def built_in_tools(sandbox: "Sandbox | None" = None) -> tuple[Tool, ...]:
     """Return every tool midstream ships, in a stable order. Commands run in the sandbox, if any."""
-    from midstream.tools import code_tools, file_tools, search, shell, small_tools
+    from midstream.tools import code_tools, file_tools, search, shell, small_tools, web_fetch
 
-    looking = (*file_tools.TOOLS, *search.TOOLS, *code_tools.TOOLS)
+    looking = (*file_tools.TOOLS, *search.TOOLS, *code_tools.TOOLS, *web_fetch.TOOLS)
     return (*looking, shell.terminal_tool(sandbox), *small_tools.TOOLS)
 
 

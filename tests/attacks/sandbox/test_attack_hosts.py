@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import table
 
-from midstream.tools.sandbox.proxy import MAX_CONNECTIONS, MAX_REFUSED, Proxy, is_public, proxy_to
+from midstream.system.addresses import is_public
+from midstream.tools.sandbox.proxy import MAX_CONNECTIONS, MAX_REFUSED, Proxy, proxy_to
 
 SECRET = b"the page of the loopback"
 

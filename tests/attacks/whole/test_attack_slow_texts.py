@@ -23,6 +23,7 @@ from midstream.safety.redaction import Redactor, secret_values
 from midstream.safety.rules import is_obscure
 from midstream.safety.sanitize import sanitized
 from midstream.safety.secret_shapes import SHAPES
+from midstream.tools.page_text import readable
 from midstream.tui.markdown import has_markdown
 from midstream.views.calls_in_words import result_words
 
@@ -88,6 +89,20 @@ MARKS = [
         "~",
     ),
 ]
+TAGS = [
+    *('<a "', "<a '>", "<!--", "<!", "<", "</", "<pre>", "<ul><li>", "<td>", "<tr><td>", "</a>"),
+    *(
+        "<a href=x>",
+        "<code>",
+        "&#",
+        "&amp",
+        "<script>",
+        "<title>",
+        "href=",
+        "<a href='a",
+        "<img alt=a>",
+    ),
+]
 
 
 def _streamed(text: str) -> None:
@@ -120,6 +135,7 @@ SCANNERS: dict[str, tuple[Callable[[str], object], list[str]]] = {
         lambda text: result_words("read_files", "completed", text),
         MARKS,
     ),
+    "a page of the web": (lambda text: readable(text, "https://example.org/"), [*MARKS, *TAGS]),
     "a template": (_compiled, MARKS),
     "a template of the offline model": (lambda text: filled(text, {}), MARKS),
     "a command": (read_command, MARKS),

@@ -19,7 +19,6 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import Final, NoReturn, TypeAlias
 
 import h11
@@ -27,7 +26,7 @@ import h11
 from midstream.config.portable import NotHere
 from midstream.language.errors import clip
 from midstream.safety.rules import WEB_PORTS, host_of
-from midstream.system.offloop import in_thread
+from midstream.system.addresses import is_public, resolved
 from midstream.tools.sandbox.bwrap import interpreter
 
 MAX_CONNECTIONS: Final = 128
@@ -42,7 +41,6 @@ _AGAIN_S: Final = 0.1
 _MAX_ADDRESSES: Final = 8
 _LOCAL: Final = ("localhost", "127.0.0.1", "[::1]")
 """What a command reaches in its own network, without the proxy."""
-_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 _HOP_BY_HOP: Final = frozenset(
     {b"host", b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"upgrade"}
 )
@@ -78,7 +76,7 @@ async def proxy_to(hosts: Iterable[str], resolve: Resolve | None = None) -> Asyn
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
-        proxy = Proxy(hosts, theirs, resolve or _resolved)
+        proxy = Proxy(hosts, theirs, resolve or resolved)
         serving = asyncio.create_task(proxy.serve(ours))
         try:
             yield proxy
@@ -244,28 +242,8 @@ class _Refused(Exception):
         return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}".encode()
 
 
-def is_public(address: str) -> bool:
-    """Return whether an address is one of the world's, rather than of this machine or its neighbours.
-
-    What a gateway would take another address out of is judged as that one.
-    """
-    found = ipaddress.ip_address(address)
-    if isinstance(found, ipaddress.IPv6Address):
-        within = found.ipv4_mapped or found.sixtofour
-        if found in _NAT64:
-            within = ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
-        if within is not None:
-            return is_public(str(within))
-    return found.is_global and not (found.is_multicast or found.is_reserved)
-
-
 def _spelled(name: str, port: int) -> str:
     return name if str(port) in WEB_PORTS else f"{name}:{port}"
-
-
-async def _resolved(name: str, port: int) -> Sequence[str]:
-    found = await in_thread(partial(socket.getaddrinfo, name, port, type=socket.SOCK_STREAM))
-    return [str(address[0]) for *_, address in found]
 
 
 async def _handed(ours: socket.socket) -> socket.socket:
