@@ -12,7 +12,7 @@ from api_kit import TALK, Place, here, until, write
 from deadline import DEADLINE_S, wait_until
 
 import midstream
-from midstream.testing import Gate, JumpingClock, ScriptedModel, asks, call, says
+from midstream.testing import Gate, JumpingClock, ScriptedModel, asks, call, calls, says
 
 __all__ = ["here"]
 
@@ -363,3 +363,34 @@ async def test_a_run_has_the_budget_it_was_given_and_never_more_than_the_setting
             await alone.wait()
         with pytest.raises(midstream.UserMistake, match=r"euros.*usd, tokens"):
             await engine.start(flow, budget={"euros": 1})
+
+
+async def test_an_agent_hears_of_skills_and_reads_one(
+    here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIDSTREAM_CONFIG_HOME", str(here.folder / "config"))
+    text = "---\ndescription: Counts animals\n---\nCount them twice.\n"
+    write(here.folder / "config", "skills/zoo/SKILL.md", text)
+    write(here.folder / "config", "skills/zoo/list.md", "A bear.")
+    model = ScriptedModel(
+        calls(
+            call("load_skill", name="zoo"),
+            call("load_skill", name="zoo", file="list.md"),
+            call("load_skill", name="zoo", file="../../application.json"),
+        ),
+        "Two bears.",
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        engine = await midstream.open(here.workspace, model=model, journal=here.journal)
+        here.engines.append(engine)
+        chat = await engine.start("role:coder", "How many?")
+        await chat.settled()
+
+        asked, told = model.requests
+        assert "- zoo: Counts animals" in asked.system
+        assert "load_skill" in {tool.name for tool in asked.tools}
+        skill, beside, away = [each.text for m in told.messages for each in m.results]
+        assert "Count them twice." in skill
+        assert "it allows nothing" in skill
+        assert "A bear." in beside
+        assert "is not the name of a file" in away

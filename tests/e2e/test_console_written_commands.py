@@ -95,3 +95,28 @@ def test_in_a_terminal_what_it_sent_is_seen(tmp_path: Path) -> None:
     screen.settle()
     screen.type(CTRL_D)
     assert screen.wait_exit() == 0
+
+
+def test_in_a_terminal_a_trusted_skill_is_a_tool_away_and_an_untrusted_one_is_not(
+    tmp_path: Path,
+) -> None:
+    skill = tmp_path / "workspace" / ".claude" / "skills" / "zoo" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\ndescription: Counts\n---\nCount.\n")
+    screen = console(tmp_path, "--model", "offline")
+    screen.wait_for(".claude/skills/zoo/SKILL.md")
+    screen.wait_for("a skill, of which agents are told")
+    screen.press("n\r")
+    screen.wait_for("are not read: they are not trusted")
+    screen.type("/tools\r")
+    screen.wait_for("get_time")
+    assert "load_skill" not in screen.text()
+    screen.type(CTRL_D)
+    assert screen.wait_exit() == 0
+
+    screen = console(tmp_path, "--model", "offline", "--trust-workspace")
+    screen.wait_for("chat with dude")
+    screen.type("/tools\r")
+    screen.wait_for("load_skill")
+    screen.type(CTRL_D)
+    assert screen.wait_exit() == 0

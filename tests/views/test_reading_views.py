@@ -411,7 +411,7 @@ def test_the_words_of_agents_md_are_counted_apart_and_once() -> None:
     assert sum(parts.values()) == sum(part.tokens for part in filling.parts)
     assert parts["system message"] == 2
     assert parts["environment"] == 100
-    assert 1000 < parts["AGENTS.md, memory"] < 1200
+    assert 1000 < parts["AGENTS.md, memory, skills"] < 1200
 
 
 def test_how_much_is_left_is_told_at_any_width() -> None:

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -141,7 +142,8 @@ def parts(
     rules = msgspec.structs.replace(rules, is_untrusted=config.is_untrusted)
     sandbox = sandbox_of(config)
     permissions = Permissions(rules, sandbox=lambda: sandbox.level_in(options.workspace))
-    manager = ToolManager(own, built_in=built_in_tools(sandbox), policy=permissions.policy)
+    built_in = (*built_in_tools(sandbox), *_skill_tools(config))
+    manager = ToolManager(own, built_in=built_in, policy=permissions.policy)
     mcp, mcp_notices = mcp_of(config)
     if mcp is not None:
         manager.put(mcp.servers.tools())
@@ -257,6 +259,14 @@ def _own_tools(config: ConfigManager) -> "tuple[tuple[Tool, ...], tuple[Problem,
     from midstream.tools.user_tools import load_user_tools
 
     return load_user_tools(config.tool_files(), read=config.read)
+
+
+def _skill_tools(config: ConfigManager) -> "tuple[Tool, ...]":
+    """Return the tool that reads skills, where there are any."""
+    from midstream.config.skills import skill_text, skills
+    from midstream.tools.skill_tool import skill_tool
+
+    return (skill_tool(partial(skill_text, config)),) if skills(config) else ()
 
 
 def mcp_of(config: ConfigManager) -> "tuple[Approvals | None, tuple[str, ...]]":

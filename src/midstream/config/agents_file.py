@@ -1,5 +1,5 @@
 """The words of people that count here: the user's own AGENTS.md, what they had remembered for the folder,
-and the AGENTS.md of a trusted workspace."""
+the AGENTS.md of a trusted workspace, and which skills there are."""
 
 import hashlib
 import re
@@ -10,6 +10,7 @@ from typing import Final
 
 from midstream.config.manager import ConfigManager
 from midstream.config.private_files import FileMissing, read_capped, shown_path, write_whole
+from midstream.config.skills import skills_told
 from midstream.config.trust import AGENTS
 from midstream.core.guidance import AGENTS_FILE, MAX_GUIDANCE, Source, guidance_from
 from midstream.language.errors import MidstreamError
@@ -48,7 +49,8 @@ def guidance_here(config: ConfigManager) -> tuple[Guidance, ...]:
         guidance = guidance_from(text, source=source)
         if guidance is not None:
             found.append(guidance)
-    return tuple(found)
+    told = skills_told(config)
+    return (*found, told) if told is not None else tuple(found)
 
 
 def memory_file(config: ConfigManager) -> Path:

@@ -20,6 +20,7 @@ REQUEST_USERS_INPUT: Final = "request_users_input"
 """The tool by which an agent asks: it parks its call until a person answers."""
 
 DELEGATE: Final = "delegate"
+LOAD_SKILL: Final = "load_skill"
 """The tool by which an agent has a task done in another role: its call is a branch of the run."""
 
 RUN_WORKFLOW: Final = "run_workflow"

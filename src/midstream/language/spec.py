@@ -262,10 +262,11 @@ class Guidance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What joins the system messages of roles that work in a folder.
 
     The words of an AGENTS.md (`user`: the user's own; `workspace`: of the people who keep it), what the
-    user had remembered for the folder (`memory`), and where the work goes on (`environment`).
+    user had remembered for the folder (`memory`), which skills there are (`skills`), and where the work
+    goes on (`environment`).
     """
 
-    source: Literal["user", "workspace", "memory", "environment"]
+    source: Literal["user", "workspace", "memory", "skills", "environment"]
     text: str
 
 

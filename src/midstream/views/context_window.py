@@ -72,7 +72,7 @@ def filling_of(run: Run, agent: str) -> Filling:
     parts = [
         Part(name="system message", tokens=tokens_in(len(role.systemMessage))),
         Part(name="environment", tokens=tokens_in(environment)),
-        Part(name=f"{AGENTS_FILE}, memory", tokens=tokens_in(guidance - environment)),
+        Part(name=f"{AGENTS_FILE}, memory, skills", tokens=tokens_in(guidance - environment)),
         Part(name="tools", tokens=tokens_in(described), things=counted(len(tools), "definition")),
         _words("other system messages", system),
         *_spoken(messages, agent),
