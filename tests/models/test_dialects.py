@@ -374,6 +374,17 @@ async def test_a_reply_streams_with_thoughts_words_calls_and_usage(dialect: str)
     assert (came.usage.input_tokens, came.usage.output_tokens) == (1000, 100)
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_what_came_from_the_providers_cache_is_told_and_costs_less(dialect: str) -> None:
+    steps = [Reply(text="hi", usage=(1000, 100), cached=cached) for cached in (800, 0)]
+    requests = [said(model=MODELS[dialect][0])] * 2
+    _, (read, fresh) = await answered(dialect, steps, *requests)
+
+    assert (read.usage.input_tokens, read.usage.cached_tokens) == (1000, 800)
+    assert (fresh.usage.input_tokens, fresh.usage.cached_tokens) == (1000, 0)
+    assert 0 < read.usage.price < fresh.usage.price
+
+
 @pytest.mark.parametrize("dialect", NEW)
 async def test_a_gate_holds_the_stream_in_the_middle(dialect: str) -> None:
     gate, ears = Gate(), Ears()

@@ -1,5 +1,6 @@
 """The table of providers: where each is asked, with which key, and what is special about it."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -118,13 +119,18 @@ async def test_anthropic_is_told_the_most_a_model_may_say(
 # --- what is told besides the words -----------------------------------------------------------------
 
 
-async def test_tokens_that_came_from_a_cache_cost_less() -> None:
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda cached: {"prompt_tokens_details": {"cached_tokens": cached}},
+        lambda cached: {"prompt_cache_hit_tokens": cached},
+        lambda cached: {"cached_tokens": cached, "prompt_tokens_details": None},
+    ],
+    ids=["openai", "deepseek", "moonshot"],
+)
+async def test_tokens_that_came_from_a_cache_cost_less(place: Callable[[int], Json]) -> None:
     def stream(cached: int) -> httpx2.Response:
-        usage = {
-            "prompt_tokens": 1_000,
-            "completion_tokens": 100,
-            "prompt_tokens_details": {"cached_tokens": cached},
-        }
+        usage = {"prompt_tokens": 1_000, "completion_tokens": 100} | place(cached)
         choice = {"delta": {"content": "hi"}, "finish_reason": "stop"}
         events = ({"choices": [choice]}, {"choices": [], "usage": usage})
         data = (b"data: " + msgspec.json.encode(event) + b"\n\n" for event in events)
@@ -135,7 +141,7 @@ async def test_tokens_that_came_from_a_cache_cost_less() -> None:
         transport = httpx2.MockTransport(lambda _, cached=cached: stream(cached))
         reply = await ask(client_of("http://127.0.0.1:9/v1", transport=transport), said())
         assert reply.usage is not None
-        assert reply.usage.input_tokens == 1_000
+        assert (reply.usage.input_tokens, reply.usage.cached_tokens) == (1_000, cached)
         costs.append(reply.usage.cost_usd)
 
     assert costs == ["0.00225", "0.001125"]

@@ -78,6 +78,9 @@ def _problems(body: Mapping[str, Json]) -> Iterator[str]:
     if not isinstance(most, int) or most < 1:
         yield "max_tokens: Input should be greater than or equal to 1"
     yield from _of_effort(body)
+    marks = sum(1 for block in _all_blocks(body) if "cache_control" in block)
+    if marks > 4:
+        yield f"A maximum of 4 blocks with cache_control may be provided. Found {marks}."
     yield from _of_tools(body)
     yield from _of_system(body.get("system"))
     messages = body.get("messages")
@@ -85,6 +88,17 @@ def _problems(body: Mapping[str, Json]) -> Iterator[str]:
         yield "messages: at least one message is required"
     if isinstance(messages, list) and messages:
         yield from _of_messages(messages, str(body.get("model", "")))
+
+
+def _all_blocks(body: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
+    """Yield all that may be marked for the cache."""
+    yield from body.get("tools") or ()
+    for content in (
+        body.get("system"),
+        *(each.get("content") for each in body.get("messages") or ()),
+    ):
+        if isinstance(content, list):
+            yield from content
 
 
 def _of_effort(body: Mapping[str, Json]) -> Iterator[str]:

@@ -151,7 +151,11 @@ def _message(reply: Reply, asked: Asked) -> dict[str, Json]:
         "content": content,
         "stop_reason": _anthropic_end(reply),
         "stop_sequence": None,
-        "usage": {"input_tokens": sent, "output_tokens": made},
+        "usage": {
+            "input_tokens": sent - reply.cached,
+            "cache_read_input_tokens": reply.cached,
+            "output_tokens": made,
+        },
     }
 
 
@@ -286,6 +290,7 @@ def _generated(parts: list[Json], reply: Reply, asked: Asked) -> dict[str, Json]
             "promptTokenCount": sent,
             "candidatesTokenCount": made,
             "totalTokenCount": sent + made,
+            "cachedContentTokenCount": reply.cached,
         }
     return whole
 

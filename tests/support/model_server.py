@@ -83,7 +83,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="re
 
     `chunks` cuts the text in one's own way; `delay_s` passes before each piece. `gate` holds the
     stream after `gate_after` pieces of text. `finish_reason` is by default what follows from the
-    reply. `usage` is (prompt tokens, completion tokens), None for a server that tells nothing.
+    reply. `usage` is (prompt tokens, completion tokens), None for a server that tells nothing; `cached` of
+    the prompt's tokens came from the provider's cache.
     """
 
     text: str = ""
@@ -96,6 +97,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="re
     gate_after: int = 1
     finish_reason: str = ""
     usage: tuple[int, int] | None = (11, 7)
+    cached: int = 0
 
     @property
     def pieces(self) -> tuple[str, ...]:

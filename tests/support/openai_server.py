@@ -92,7 +92,9 @@ class OpenAISpeech:
             message["tool_calls"] = _with_ids(reply.calls)
         choice = {"index": 0, "message": message, "finish_reason": _finish_reason(reply)}
         whole = _head("chat.completion", asked) | {"choices": [choice]}
-        return whole if reply.usage is None else whole | {"usage": _usage(reply.usage)}
+        return (
+            whole if reply.usage is None else whole | {"usage": _usage(reply.usage, reply.cached)}
+        )
 
 
 class OpenAIServer(ModelServer):
@@ -112,7 +114,7 @@ def _after(reply: Reply, asked: Asked) -> Iterator[bytes]:
     end = [{"index": 0, "delta": {}, "finish_reason": _finish_reason(reply)}]
     yield _chunk(asked, end)
     if _has_usage(asked) and reply.usage is not None:
-        yield _chunk(asked, [], usage=_usage(reply.usage))
+        yield _chunk(asked, [], usage=_usage(reply.usage, reply.cached))
     yield b"data: [DONE]\n\n"
 
 
@@ -148,9 +150,10 @@ def _finish_reason(reply: Reply) -> str:
     return reply.finish_reason or ("tool_calls" if reply.calls else "stop")
 
 
-def _usage(usage: tuple[int, int]) -> dict[str, int]:
+def _usage(usage: tuple[int, int], cached: int) -> dict[str, Json]:
     sent, made = usage
-    return {"prompt_tokens": sent, "completion_tokens": made, "total_tokens": sent + made}
+    told = {"prompt_tokens": sent, "completion_tokens": made, "total_tokens": sent + made}
+    return {**told, "prompt_tokens_details": {"cached_tokens": cached}}
 
 
 def _head(kind: str, asked: Asked) -> dict[str, Json]:

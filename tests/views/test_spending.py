@@ -70,9 +70,29 @@ def test_where_it_does_not_fit_the_figures_stand_below() -> None:
     ]
 
 
+def from_cache(each: Spent) -> Spent:
+    usage = msgspec.structs.replace(each.usage, cached_tokens=1_000)
+    return msgspec.structs.replace(each, usage=usage)
+
+
+def test_what_came_from_the_cache_has_a_column_where_anything_did() -> None:
+    rows = grouped([from_cache(SOME[0]), SOME[2]], lambda each: (each.agent,))
+
+    assert table(("agent",), rows, width=60) == [
+        "agent     requests    in  from cache  out     cost",
+        "dude             1  1.2k        1.0k  340  $0.0123",
+        "reviewer         1  1.2k           0  340  unknown",
+    ]
+    in_full = grouped([from_cache(SOME[0])], by_all)
+    assert table(("run", "agent", "model"), in_full, width=60) == [
+        "ab12cd34 role:dude · dude · openai:gpt-5.6-terra",
+        "  1 req  1.2k in (1.0k from cache)  340 out  $0.0123",
+    ]
+
+
 @pytest.mark.parametrize("width", [*range(20, 201)])
 def test_no_line_is_wider_than_it_may_be(width: int) -> None:
-    many = [*SOME, spent("評者", "x" * 60, "1234.5", run="zz99zz99")]
+    many = [*SOME, from_cache(SOME[0]), spent("評者", "x" * 60, "1234.5", run="zz99zz99")]
     lines = table(("run", "agent", "model"), grouped(many, by_all), width=width)
 
     assert max(map(cells, lines)) <= width

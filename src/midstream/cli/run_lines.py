@@ -168,7 +168,8 @@ def shown_lines(shown: Shown, *, now: float) -> list[str]:
     ]
     rows += [("not heard", mail.text or mail.kind) for mail in shown.mails]
     rows += [("refused", f"{mail.text}: the run has ended") for mail in shown.refused]
-    tokens = f"{total.input_tokens} tokens in, {total.output_tokens} out"
+    cached = f" (of which {total.cached_tokens} from cache)" if total.cached_tokens else ""
+    tokens = f"{total.input_tokens} tokens in{cached}, {total.output_tokens} out"
     rows.append(("cost", f"{in_words(total)}, {total.requests} requests, {tokens}"))
     if run.output is not None:
         rows.append(("output", _short(run.output)))
@@ -222,7 +223,9 @@ def _picked(value: object, *names: str) -> dict[str, Any]:
 
 _OF_A_QUESTION: Final = ("id", "number", "kind", "text", "agent", "branch", "choices", "schema")
 _OF_A_LANE: Final = ("state", "doing", "about", "until", "is_parked")
-_OF_COSTS: Final = ("requests", "input_tokens", "output_tokens", "usd", "unpriced")
+_OF_COSTS: Final = (
+    *("requests", "input_tokens", "cached_tokens", "output_tokens", "usd", "unpriced"),
+)
 
 
 def _lane_line(lane: Lane, now: float) -> str:

@@ -14,13 +14,17 @@ from midstream.core.events import Usage
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What a number of requests used. `usd` sums the known prices; `unpriced` requests had none."""
+    """What a number of requests used. `usd` sums the known prices; `unpriced` requests had none.
+
+    `cached_tokens` of `input_tokens` came from a provider's cache.
+    """
 
     requests: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     usd: Decimal = Decimal(0)
     unpriced: int = 0
+    cached_tokens: int = 0
 
     def and_also(self, usage: Usage) -> "Cost":
         """Return this with one request more. Nobody gives tokens back, whatever a provider says."""
@@ -31,6 +35,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
             output_tokens=self.output_tokens + max(usage.output_tokens, 0),
             usd=self.usd + (price or 0),
             unpriced=self.unpriced + (price is None),
+            cached_tokens=self.cached_tokens + max(usage.cached_tokens, 0),
         )
 
     def plus(self, other: "Cost", times: int = 1) -> "Cost":
@@ -41,6 +46,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
             output_tokens=self.output_tokens + times * other.output_tokens,
             usd=self.usd + times * other.usd,
             unpriced=self.unpriced + times * other.unpriced,
+            cached_tokens=self.cached_tokens + times * other.cached_tokens,
         )
 
 

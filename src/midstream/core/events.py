@@ -283,12 +283,16 @@ class Usage(
     omit_defaults=True,
     forbid_unknown_fields=True,
 ):
-    """What one model request used. `cost_usd` is a decimal number as text, None when unknown."""
+    """What one model request used. `cost_usd` is a decimal number as text, None when unknown.
+
+    `cached_tokens` of `input_tokens` the provider had in its cache: they cost less.
+    """
 
     model: str
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: str | None = None
+    cached_tokens: int = 0
 
     @property
     def price(self) -> Decimal | None:

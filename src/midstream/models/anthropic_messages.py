@@ -121,7 +121,12 @@ def body_of(request: ModelRequest, pieces: Iterable[Piece], *, model: str) -> li
         system.append(_text(own))
     body = [_encoded(head)[:-1]]
     if system:
+        system[-1] = _marked(system[-1])
         body += [b',"system":[', b",".join(system), b"]"]
+    if request.tools or len(turns) > 1:
+        # What is asked just once, such as for a summary, would pay for being kept.
+        for _, blocks in [turn for turn in turns if turn[0] == b"user"][-_KEPT_ENDS:]:
+            blocks[-1] = _marked(blocks[-1])
     body.append(b',"messages":[')
     for number, (side, blocks) in enumerate(turns):
         body.append(b'%s{"role":"%s","content":[' % (b"," if number else b"", side))
@@ -129,6 +134,11 @@ def body_of(request: ModelRequest, pieces: Iterable[Piece], *, model: str) -> li
             body += [b",", block] if at else [block]
         body.append(b"]}")
     return [*body, b"]}"]
+
+
+def _marked(block: bytes) -> bytes:
+    """Return a block, or several between commas, with the mark that all up to here is to be kept."""
+    return block[:-1] + _CACHE_MARK
 
 
 def _turns(pieces: Iterable[Piece]) -> tuple[list[bytes], list[tuple[bytes, list[bytes]]]]:
@@ -145,6 +155,15 @@ def _turns(pieces: Iterable[Piece]) -> tuple[list[bytes], list[tuple[bytes, list
         else:
             (system if piece.side == "system" else said).append(piece.said)
     return system, [*turns, (b"user", said or [_GO_ON])]
+
+
+_CACHE_MARK: Final = b',"cache_control":{"type":"ephemeral"}}'
+_KEPT_ENDS: Final = 2
+"""Turns of the user whose ends are marked: the last, and the one the request before this ended with.
+
+With the system message, which stands behind the tools, that is three of the four marks a request may have.
+A role's reminder ends a request and is gone from the next; the end before it is found again.
+"""
 
 
 def _block(text: str) -> dict[str, Json]:

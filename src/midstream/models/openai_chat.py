@@ -225,6 +225,16 @@ class _Usage(msgspec.Struct):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     prompt_tokens_details: _Cached | None = None
+    prompt_cache_hit_tokens: int | None = None
+    cached_tokens: int | None = None
+
+    @property
+    def cached(self) -> int:
+        """Return what was cached: OpenAI's own place for it, then DeepSeek's, then Moonshot's."""
+        theirs = (
+            None if self.prompt_tokens_details is None else self.prompt_tokens_details.cached_tokens
+        )
+        return theirs or self.prompt_cache_hit_tokens or self.cached_tokens or 0
 
 
 _ENDS: Final[dict[str, Ended]] = {
@@ -379,10 +389,9 @@ def _tokens(raw: msgspec.Raw) -> Tokens | None:
         used = msgspec.json.decode(raw, type=_Usage)
     except msgspec.MsgspecError:
         return None
-    cached = (used.prompt_tokens_details or _Cached()).cached_tokens or 0
-    if min(used.prompt_tokens, used.completion_tokens, cached) < 0:
+    if min(used.prompt_tokens, used.completion_tokens, used.cached) < 0:
         return None
-    return Tokens(sent=used.prompt_tokens, made=used.completion_tokens, read=cached)
+    return Tokens(sent=used.prompt_tokens, made=used.completion_tokens, read=used.cached)
 
 
 _OPENS, _CLOSES = "<think>", "</think>"

@@ -163,6 +163,7 @@ def usage_of(tokens: Tokens | None, *, model: str, answered_as: str = "") -> Usa
         input_tokens=tokens.sent,
         output_tokens=tokens.made,
         cost_usd=_cost(tokens, model, answered_as),
+        cached_tokens=tokens.read,
     )
 
 

@@ -78,8 +78,11 @@ def table(
     figures = [_figures(row.cost) for row in all_rows]
     labels = [(*heads,), *(row.labels for row in _once(all_rows))]
     numbers = [_HEADS, *figures]
+    if not any(row.cost.cached_tokens for row in all_rows):
+        # A column of nothing says nothing.
+        numbers = [(*row[:_CACHED], *row[_CACHED + 1 :]) for row in numbers]
     wide = [max(cells(row[at]) for row in labels) for at in range(len(heads))]
-    slim = [max(cells(row[at]) for row in numbers) for at in range(len(_HEADS))]
+    slim = [max(cells(row[at]) for row in numbers) for at in range(len(numbers[0]))]
     if sum(wide) + sum(slim) + 2 * (len(wide) + len(slim) - 1) > width:
         return [line for row in all_rows for line in _stacked(row, width)]
     widths = (*wide, *slim)
@@ -141,12 +144,13 @@ def _left(run: Run, budget: Budget) -> list[str]:
     return parts
 
 
-_HEADS: Final = ("requests", "in", "out", "cost")
+_HEADS: Final[tuple[str, ...]] = ("requests", "in", "from cache", "out", "cost")
+_CACHED: Final = 2
 
 
-def _figures(cost: Cost) -> tuple[str, str, str, str]:
-    tokens = (in_short(cost.input_tokens), in_short(cost.output_tokens))
-    return (f"{cost.requests:,}", *tokens, price(cost))
+def _figures(cost: Cost) -> tuple[str, ...]:
+    tokens = (cost.input_tokens, cost.cached_tokens, cost.output_tokens)
+    return (f"{cost.requests:,}", *map(in_short, tokens), price(cost))
 
 
 def _once(rows: Sequence[Row]) -> list[Row]:
@@ -162,9 +166,10 @@ def _once(rows: Sequence[Row]) -> list[Row]:
 
 
 def _stacked(row: Row, width: int) -> list[str]:
-    requests, put_in, out, cost = _figures(row.cost)
+    requests, put_in, cached, out, cost = _figures(row.cost)
+    of_which = f" ({cached} from cache)" if row.cost.cached_tokens else ""
     names = " · ".join(label for label in row.labels if label)
-    figures = f"{requests} req  {put_in} in  {out} out  {cost}"
+    figures = f"{requests} req  {put_in} in{of_which}  {out} out  {cost}"
     below = wrapped(figures, width - 2, most=_MOST_STACKED)
     if cells(figures) <= width - 2:
         below = [figures]
