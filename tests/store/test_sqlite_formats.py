@@ -12,7 +12,7 @@ from store_kit import edit, every, opened, refusal
 
 from midstream.core import formats
 from midstream.core.codec import FORMAT
-from midstream.core.events import BranchStarted, Fact, ReplyShown, RunStarted
+from midstream.core.events import AgentResponded, BranchStarted, Fact, ReplyShown, RunStarted
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
@@ -42,6 +42,8 @@ CHECKSUMS = {
     "7/journal.sql": "498b1d0e2e4449172b0a0cd9a7be1fc5d22f922bc03a8c81d7db6f7a6988537b",
     "8/export.jsonl": "773e704cfb849a657a4e9f6da502ff0685079f86bfa14e8818d7ae51a4bb644b",
     "8/journal.sql": "15c6511b8d26d7a13f1fc784bd5e30233324ae883d9bc4906c8626aa27640dd2",
+    "9/export.jsonl": "c61ee109e662e8d654471ccdd49613028cc566de440fe23fc49fb09fba7214e5",
+    "9/journal.sql": "051a01a57e6cc5b5c2bbd8b5ab613c07cb4b0d24fbb7fe358b79c95ae71d1b26",
 }
 """What was released, in SHA-256. Lines are added here and never changed: old journals stay as they are."""
 
@@ -267,6 +269,27 @@ async def test_the_journal_of_the_eighth_format_is_read_whole(tmp_path: Path) ->
             ("done", "Write the pärser"),
             ("pending", "Say it in the docs"),
         ]
+
+
+async def test_the_journal_of_the_ninth_format_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await asyncio.to_thread(golden, path, 9)
+    async with opened(path) as store:
+        first, *_, replied, _, _, _ = [each.event for each in await store.read("goldenaa")]
+
+        assert [(kept.id, kept.seq, kept.damaged) for kept in await every(store)] == [
+            ("f", 3, ""),
+            ("goldenaa", 7, ""),
+            ("r", 5, ""),
+        ]
+        assert isinstance(first, RunStarted)
+        assert {name: role.effort for name, role in first.definition.roles.items()} == {
+            "dude": "high",
+            "judge": None,
+        }
+        assert isinstance(replied, AgentResponded)
+        assert replied.usage is not None
+        assert (replied.usage.input_tokens, replied.usage.cached_tokens) == (1200, 1024)
 
 
 async def test_the_journal_of_the_first_format_goes_on(tmp_path: Path) -> None:

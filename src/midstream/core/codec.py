@@ -41,13 +41,14 @@ from midstream.language import spec
 from midstream.language.plan import NO_PLAN
 from midstream.safety.redaction import Redactor
 
-FORMAT = 8
+FORMAT = 9
 """The format of the facts written by this version.
 
 1: runs that are in one state at a time. 2: what happens in branches, waits, tools that states call.
 3: reviews of what calls would do, budgets that ask. 4: summaries of older turns, names, AGENTS.md.
 5: what was shown of a reply that streams. 6: what changed within a large value.
 7: tasks that agents hand on. 8: the todo list.
+9: how hard a role thinks, and what came from a cache.
 """
 
 T = TypeVar("T")
