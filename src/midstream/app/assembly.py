@@ -132,6 +132,7 @@ def parts(
     from midstream.tools.permissions import Permissions
     from midstream.tools.user_tools import WorkflowTools
     from midstream.tools.validation import validate
+    from midstream.tools.web_search import search_tools
 
     own, problems = _own_tools(config)
     named = {tool.spec.name for tool in tools}
@@ -142,7 +143,8 @@ def parts(
     rules = msgspec.structs.replace(rules, is_untrusted=config.is_untrusted)
     sandbox = sandbox_of(config)
     permissions = Permissions(rules, sandbox=lambda: sandbox.level_in(options.workspace))
-    built_in = (*built_in_tools(sandbox), *_skill_tools(config))
+    searches = search_tools(config.web_search)
+    built_in = (*built_in_tools(sandbox), *_skill_tools(config), *searches)
     manager = ToolManager(own, built_in=built_in, policy=permissions.policy)
     mcp, mcp_notices = mcp_of(config)
     if mcp is not None:

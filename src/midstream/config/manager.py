@@ -53,6 +53,8 @@ from midstream.config.settings import (
     PATIENCE_PARTS,
     PERMISSION_MODE,
     RULE_KEYS,
+    WEB_SEARCH,
+    WEB_SEARCH_PARTS,
     Editing,
     Notifications,
     for_every_level,
@@ -281,6 +283,13 @@ class ConfigManager:
     def models(self) -> dict[str, str]:
         """Return the model behind each level (base, smart, fast)."""
         return {level: self.value(f"{MODELS}.{level}") for level in LEVELS}
+
+    @property
+    def web_search(self) -> dict[str, str]:
+        """Return the parts of the user's own `webSearch`, {} where there is none."""
+        _, said = self._said.get("user", ("", {}))
+        keys = {part: f"{WEB_SEARCH}.{part}" for part in WEB_SEARCH_PARTS}
+        return {part: said[key] for part, key in keys.items() if key in said}
 
     @property
     def patience(self) -> dict[str, float]:

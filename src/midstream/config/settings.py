@@ -6,6 +6,7 @@ everything as long as such a text is in it. A slip of the pen must not let happe
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, Literal, TypeAlias
@@ -49,6 +50,15 @@ BUDGET_PARTS: Final = {
 FRACTIONAL: Final = ("usd", "minutes")
 """The parts that need not be whole numbers."""
 
+WEB_SEARCH: Final = "webSearch"
+WEB_SEARCH_PARTS: Final = ("provider", "url", "keyVariable")
+WEB_SEARCHES: Final = {
+    "searxng": ("", ""),
+    "brave": ("https://api.search.brave.com/res/v1/web/search", "BRAVE_API_KEY"),
+    "tavily": ("https://api.tavily.com/search", "TAVILY_API_KEY"),
+}
+"""What answers a search: where, and which variable has its key, if nothing else is said."""
+
 PERMISSION_MODE: Final = "permissionMode"
 PERMISSION_MODES: Final = ("plan", "ask", "auto")
 PERMISSIONS: Final = "permissions"
@@ -75,7 +85,7 @@ KEYS: Final = (
 
 _TOP: Final = (
     *(CURRENT_MODE, DEFAULT_ROLE, AUTO_RESUME, PERMISSION_MODE, PERMISSIONS, MODELS, PATIENCE),
-    *(BUDGET, "mcpServers", EDITING, NOTIFICATIONS, AUTO_COMPACT),
+    *(BUDGET, "mcpServers", EDITING, NOTIFICATIONS, AUTO_COMPACT, WEB_SEARCH),
 )
 _LONGEST_S: Final = 86_400.0
 
@@ -86,6 +96,7 @@ _THEIRS: Final = (
 _NOT_FOR_WORKSPACES: Final = {
     MODELS: ("choose models", _THEIRS),
     PATIENCE: ("choose models", _THEIRS),
+    WEB_SEARCH: ("choose a search engine", _OWN),
     PERMISSION_MODE: ("set the permission mode", _OWN),
     EDITING: ("change the keys", _OWN),
     NOTIFICATIONS: ("set notifications", _OWN),
@@ -226,6 +237,34 @@ def _budget(node: Node, report: Report) -> dict[str, str]:
     return found
 
 
+def _web_search(node: Node, report: Report) -> dict[str, str]:
+    """Return the parts by keys such as `webSearch.url`, all of them or none."""
+    form = 'such as {"provider": "brave"}'
+    members = dict(_members(node, report, WEB_SEARCH_PARTS, form=form))
+    if not all(fit(member, str, report) for member in members.values()):
+        return {}
+    said: dict[str, str] = {part: member.value for part, member in members.items()}
+    provider = said.get("provider", "")
+    if provider not in WEB_SEARCHES:
+        report.error(
+            members.get("provider", node), f"provider is one of {', '.join(WEB_SEARCHES)}."
+        )
+        return {}
+    url, variable = WEB_SEARCHES[provider]
+    found = {"provider": provider, "url": url, "keyVariable": variable} | said
+    if not re.match(r"https?://[^\s@]+\Z", found["url"]):
+        report.error(members.get("url", node), "url is an http or https address.")
+        return {}
+    if not re.match(r"[A-Za-z_][A-Za-z0-9_]*\Z|\Z", found["keyVariable"]):
+        report.error(
+            members["keyVariable"],
+            "keyVariable is the name of a variable.",
+            "The key itself stands in the environment.",
+        )
+        return {}
+    return {f"{WEB_SEARCH}.{part}": text for part, text in found.items()}
+
+
 _READERS: Final[Mapping[str, Callable[[Node, Report], dict[str, str]]]] = {
     AUTO_RESUME: partial(_truth, AUTO_RESUME),
     AUTO_COMPACT: partial(_truth, AUTO_COMPACT),
@@ -235,6 +274,7 @@ _READERS: Final[Mapping[str, Callable[[Node, Report], dict[str, str]]]] = {
     MODELS: _models,
     PATIENCE: _patience,
     BUDGET: _budget,
+    WEB_SEARCH: _web_search,
 }
 
 

@@ -113,7 +113,8 @@ async def asked(
     http: "httpx2.AsyncClient",
     address: WebAddress,
     *,
-    named: str,
+    named: str = "",
+    is_own: bool = False,
     method: str = "GET",
     headers: Mapping[str, str] | None = None,
     content: bytes | None = None,
@@ -122,6 +123,7 @@ async def asked(
 
     Args:
         named: the target that was named by whoever calls; only that one need not be public.
+        is_own: a person's own settings name it, so it may be anywhere.
 
     Raises:
         UserMistake: it leads to an address that is not public.
@@ -131,7 +133,7 @@ async def asked(
 
     said = {"host": str(address).split("/", 3)[2], "connection": "close", **(headers or {})}
     trouble = "it has no address"
-    for found in await _addresses(address, is_named=address.target == named):
+    for found in await _addresses(address, is_named=address.target == named, is_own=is_own):
         request = http.build_request(
             method,
             address.at(found),
@@ -169,7 +171,7 @@ def _broken(address: WebAddress, error: Exception) -> WorldTrouble:
     )
 
 
-async def _addresses(address: WebAddress, *, is_named: bool) -> list[str]:
+async def _addresses(address: WebAddress, *, is_named: bool, is_own: bool) -> list[str]:
     """Return where to connect to; all of them are looked at first."""
     try:
         found = await resolved(address.host.strip("[]"), address.port)
@@ -178,7 +180,7 @@ async def _addresses(address: WebAddress, *, is_named: bool) -> list[str]:
             f"{address.host} has no address: {error}.", hint="Check the name."
         ) from error
     for each in found:
-        is_free = is_named and _is_itself(address.host, each)
+        is_free = is_own or (is_named and _is_itself(address.host, each))
         if not is_free and (not is_public(each) or await in_thread(partial(_is_ours, each))):
             raise UserMistake(
                 f"{address.target} leads to {each}, which is not a public address.",

@@ -80,10 +80,8 @@ def _plan_of_fetching(url: str, context: ToolContext, **_: object) -> Planned:
 
 
 async def _fetched(url: str, context: ToolContext) -> Page:
-    from midstream.models.http_stream import http_client  # not before somebody fetches
-
     first = address = read_address(url)
-    async with await in_thread(lambda: http_client(_direct())) as http:
+    async with await in_thread(web_client) as http:
         for _ in range(MAX_REDIRECTS + 1):
             headers = {"accept": _ACCEPT, "user-agent": "midstream"}
             async with asked(http, address, named=first.target, headers=headers) as response:
@@ -94,11 +92,16 @@ async def _fetched(url: str, context: ToolContext) -> Page:
     raise WorldTrouble(f"{clip(url)} redirects more than {MAX_REDIRECTS} times.", hint=_ELSEWHERE)
 
 
-def _direct() -> "httpx2.AsyncBaseTransport":
-    """Return a way to hosts themselves: a proxy of the environment would look their names up again."""
+def web_client() -> "httpx2.AsyncClient":
+    """Return a client that goes to hosts themselves: a proxy would look their names up again.
+
+    Blocks (imports, certificates): call it off the loop.
+    """
     import httpx2
 
-    return httpx2.AsyncHTTPTransport()
+    from midstream.models.http_stream import http_client  # not before somebody fetches
+
+    return http_client(httpx2.AsyncHTTPTransport())
 
 
 def _next(address: WebAddress, location: str, context: ToolContext) -> WebAddress:
@@ -237,8 +240,11 @@ def _known(name: str) -> str:
     return found if _KNOWN_CHARSET.fullmatch(found) else ""
 
 
-_TOOL: Final = tool_from(web_fetch, plan=_plan_of_fetching)
-TOOLS: tuple[Tool, ...] = (
-    # It changes nothing, and yet each call is judged: it tells the host what is asked for.
-    msgspec.structs.replace(_TOOL, spec=msgspec.structs.replace(_TOOL.spec, reviewed=True)),
-)
+def judged_tool(reading: Tool) -> Tool:
+    """Return a tool that changes nothing, each call judged even so: it tells a host what is asked for."""
+    return msgspec.structs.replace(
+        reading, spec=msgspec.structs.replace(reading.spec, reviewed=True)
+    )
+
+
+TOOLS: tuple[Tool, ...] = (judged_tool(tool_from(web_fetch, plan=_plan_of_fetching)),)

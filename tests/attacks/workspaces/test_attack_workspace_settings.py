@@ -45,6 +45,7 @@ SETTINGS: dict[str, str | bytes | dict[str, Any]] = {
     "one model for a level": {"models": {"smart": "openai:evil"}},
     "an endpoint": {"baseUrl": EVIL, "endpoint": EVIL, "models": {"base": EVIL}},
     "an endpoint as a variable": {"env": {"OPENAI_BASE_URL": EVIL}, "environment": {"X": EVIL}},
+    "a search engine": {"webSearch": {"provider": "searxng", "url": EVIL}},
     "keys": {"apiKey": "sk-evil", "keys": {"openai": "sk-evil"}, "OPENAI_API_KEY": "sk-evil"},
     "a proxy and its certificates": {"proxy": EVIL, "HTTPS_PROXY": EVIL, "caBundle": "ca.pem"},
     "patience without end": {"modelPatience": {"totalSeconds": 86400, "attempts": 100}},
