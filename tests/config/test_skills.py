@@ -238,4 +238,4 @@ def test_a_linked_one_of_the_users_own_is_told(workspace: Path) -> None:
     config = open_settings(workspace)
 
     assert skills(config) == {}
-    assert "zoo/SKILL.md is ignored: its folder is a link" in config.notices[0]
+    assert "zoo/SKILL.md is ignored: it is a link, or its folder is" in config.notices[0]

@@ -54,6 +54,8 @@ async def test_one_called_as_ours_stays_ours_and_a_notice_says_so(tmp_path: Path
 
         assert here.model.requests == []
         assert any("/roles stays midstream's own" in words for words in here.ui.said)
+        (page,) = (words for words in here.ui.said if "Your own" in words)
+        assert "/roles" not in page.partition("Your own")[2]
 
 
 async def test_help_and_completion_know_it(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def test_a_workflow_written_while_the_console_is_open_is_found_shown_and_trusted
         screen.type(f"/trust {codes(screen)[-1]}\r")
         screen.wait_for("The files have changed meanwhile: nothing was trusted.")
         screen.type(f"/trust {codes(screen)[-1]}\r")
-        screen.wait_for("Trusted. Roles and workflows can be used now")
+        screen.wait_for("Trusted. Roles, workflows and commands can be used now")
         screen.type("/workflow fresh\r")
         screen.wait_for("Which colour?")
         screen.type("\x1b")

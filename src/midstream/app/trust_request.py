@@ -69,7 +69,7 @@ class TrustRequest:
             self._ui.say("Trusted. This console still only reads: restart midstream.")
             return
         self._ui.say(
-            "Trusted. Roles and workflows can be used now, tools and settings after a restart."
+            "Trusted. Roles, workflows and commands can be used now, tools and settings after a restart."
         )
 
 

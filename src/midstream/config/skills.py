@@ -15,10 +15,10 @@ import msgspec
 
 from midstream.config.directories import OTHERS_FOLDER
 from midstream.config.manager import ConfigManager, Layer
-from midstream.config.private_files import FileMissing, shown_path
+from midstream.config.private_files import shown_path
 from midstream.config.trust import MAX_SKILL_BYTES, read_beneath
 from midstream.core.guidance import marked
-from midstream.language.errors import MidstreamError, UserMistake, did_you_mean
+from midstream.language.errors import UserMistake, did_you_mean
 from midstream.language.role_text import head_of
 from midstream.language.spec import Guidance
 from midstream.safety.sanitize import sanitized
@@ -55,27 +55,30 @@ def skills(config: ConfigManager) -> dict[str, Skill]:
     """
     found: dict[str, Skill] = {}
     for layer, place, name in _named(config):
-        where = shown_path(_folder(config, place) / name / FILE)
+        path = _folder(config, place) / name / FILE
+        where = shown_path(path)
         if not _NAME.fullmatch(name):
             config.notice(
                 f"{where!a} is ignored: a skill's name is letters, digits, -, _ and dots."
             )
             continue
-        try:
-            head, _ = head_of(_text(config, place, f"{name}/{FILE}"))
-        except FileMissing:
-            if (_folder(config, place) / name).is_symlink():
-                config.notice(f"{where} is ignored: its folder is a link.")
+        if not place and (path.parent.is_symlink() or path.is_symlink()):
+            config.notice(f"{where} is ignored: it is a link, or its folder is.")
             continue
-        except MidstreamError as error:
-            config.notice(f"{error} The skill {name} is ignored.")
+        # Asked for whenever a chat begins: what has not changed is not read again.
+        description = config.parsed(path, _described) if place or path.is_file() else None
+        if description is None:
             continue
-        description = " ".join(sanitized(head.get("description", "")).split())[:MAX_DESCRIPTION]
         if not description:
             config.notice(f"{where} is ignored: its head has no description.")
             continue
         found[name] = Skill(name=name, description=description, layer=layer, place=place)
     return found
+
+
+def _described(text: str, _file: str) -> str:
+    """Return what a skill is for, harmless and on one line; "" where its head does not say."""
+    return " ".join(sanitized(head_of(text)[0].get("description", "")).split())[:MAX_DESCRIPTION]
 
 
 def skills_told(config: ConfigManager) -> Guidance | None:

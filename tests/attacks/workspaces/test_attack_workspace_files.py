@@ -108,6 +108,12 @@ def beside(s: Stranger, folder: str) -> None:
     (place / "application.json").write_text("{}")
 
 
+def linked_beside(s: Stranger) -> None:
+    (s.home / "commands").mkdir()
+    (s.home / "commands" / "a.md").write_text(CANARY)
+    s.link(".claude", s.home)
+
+
 def raw(s: Stranger, name: bytes) -> None:
     folder = os.fsencode(s.inside / "workflows") + b"/" + name
     os.makedirs(folder)
@@ -211,7 +217,7 @@ PLACES: dict[str, tuple[Callable[[Stranger], object], tuple[str, ...]]] = {
         lambda s: s.link(".claude/commands", s.home / ".ssh"),
         (),
     ),
-    "the folder of another program is a link": (lambda s: s.link(".claude", s.home), ()),
+    "the folder of another program is a link": (linked_beside, ()),
     "a command is a named pipe": (lambda s: s.special(".claude/commands/a.md", os.mkfifo), ()),
     "a command whose name is drawn from right to left": (
         lambda s: s.put("commands/\u202edm.a.md", "x"),

@@ -28,6 +28,10 @@ _ELSEWHERE: Final = {
     **dict.fromkeys(
         ("agents", "agent", "chat"), "/roles lists the roles, /role NAME chats with one."
     ),
+    **dict.fromkeys(
+        ("skills", "skill", "commands"),
+        "A file commands/NAME.md is a command, a folder skills/NAME a skill: docs/customise.md.",
+    ),
     "memory": "/remember WORDS keeps something for this folder; /init writes an AGENTS.md.",
     **dict.fromkeys(("tokens", "usage"), "/cost says what was used."),
 }
