@@ -48,7 +48,7 @@ FORMAT = 9
 3: reviews of what calls would do, budgets that ask. 4: summaries of older turns, names, AGENTS.md.
 5: what was shown of a reply that streams. 6: what changed within a large value.
 7: tasks that agents hand on. 8: the todo list.
-9: how hard a role thinks, and what came from a cache.
+9: how hard a role thinks, what came from a cache, which skills there are.
 """
 
 T = TypeVar("T")
