@@ -58,6 +58,8 @@ TOOLS = {
         ToolSpec(name="shell", description="", parameters=OBJECT, effect="once"),
         ToolSpec(name="write", description="", parameters=OBJECT, needs_approval=True),
         ToolSpec(name="run", description="", parameters=OBJECT, reviewed=True),
+        ToolSpec(name="tasks", description="", parameters=OBJECT, effect="read"),
+        ToolSpec(name="execute_terminal", description="", parameters=OBJECT),
         ToolSpec(name="todo", description="", parameters=OBJECT, effect="read"),
         ToolSpec(name="request_users_input", description="", parameters=OBJECT, effect="read"),
     )

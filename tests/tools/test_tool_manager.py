@@ -314,6 +314,7 @@ def test_every_built_in_tool_says_what_it_may_do() -> None:
         "find_files": ("read", False),
         "get_time": ("read", False),
         "todo": ("read", False),
+        "tasks": ("read", False),
         "list_directory": ("read", False),
         "measure_code": ("read", False),
         "read_files": ("read", False),

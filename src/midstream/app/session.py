@@ -15,6 +15,7 @@ from midstream.app.switching import Switching
 from midstream.app.ui import UI
 from midstream.config.manager import ConfigManager
 from midstream.core import events as e
+from midstream.core.background import lost_commands, lost_words
 from midstream.core.notices import Envelope, RunTaken
 from midstream.runtime.ports import Machine
 from midstream.views.listing import PIPE
@@ -103,6 +104,10 @@ class Session:
                 self.switching.comes_back(machine, was_cut=event.cut_work)
         is_behind = machine is not None and not self._is_in_sight(machine)
         self.ui.show(envelope, is_behind=is_behind)
+        if isinstance(event, e.RunRecovered) and machine is not None:
+            lost = lost_commands(machine.run)
+            if lost:
+                self.ui.say(lost_words(lost), kind="warning")
         self.chats.on_event(envelope, machine)
         if machine is None:
             return

@@ -20,6 +20,7 @@ from midstream.core.events import AnyFact, Usage
 from midstream.core.fold.fold_states import with_definition
 from midstream.core.question import Question
 from midstream.core.run import (
+    BackgroundCommand,
     BranchOf,
     Change,
     Compacting,
@@ -126,6 +127,7 @@ _PARTS: tuple[type[msgspec.Struct], ...] = (
     Compacting,
     Todo,
     TodoItem,
+    BackgroundCommand,
     Question,
     Message,
     ToolCall,

@@ -70,6 +70,16 @@ class FileChanged(
     diff: str
 
 
+class BackgroundEnded(
+    Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="background_ended"
+):
+    """A command in the background has ended: `handle` and `line` say which, `how` in words."""
+
+    handle: str
+    line: str
+    how: str
+
+
 class ListenerFailed(
     Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="listener_failed"
 ):
@@ -108,6 +118,7 @@ AnyNotice: TypeAlias = (
     | ThinkingDelta
     | ToolProgress
     | FileChanged
+    | BackgroundEnded
     | ListenerFailed
     | JournalStalled
     | JournalWorks

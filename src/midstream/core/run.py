@@ -314,6 +314,18 @@ class BranchOf(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     caller: str = ""
 
 
+class BackgroundCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A command that an agent's call began and that went on after it; see `core.background`.
+
+    `is_lost`: another process ran it, so that how it ended is not known.
+    """
+
+    handle: str
+    line: str
+    agent: str = ""
+    is_lost: bool = False
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Everything that is true of a run. Made by `apply` alone; never changed in place.
 
@@ -327,7 +339,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
 
     `name` is what a person calls the run, "" if nothing. `compacting` is the summary of older turns
     that is being written, `compactions` how many were begun. `todo` is the list its agents keep; a branch
-    has its own.
+    has its own. `background` are the commands it began that go on, as far as its calls say.
     """
 
     id: str
@@ -356,6 +368,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     compacting: Compacting | None = None
     compactions: int = 0
     todo: Todo = Todo()
+    background: tuple[BackgroundCommand, ...] = ()
 
     @property
     def is_over(self) -> bool:

@@ -22,6 +22,7 @@ from midstream.core.summaries import is_summary_key
 from midstream.language.errors import REPORT_BUG, MidstreamError, WorldTrouble, with_hint
 from midstream.language.names import RUN_WORKFLOW, Json, Outcome
 from midstream.runtime.agent import WorkflowAgent, summarised
+from midstream.runtime.background import Background
 from midstream.runtime.effect_handle import StreamingEffect
 from midstream.runtime.json_values import copied, kept_call, kept_choice, kept_usage
 from midstream.runtime.ports import BlobStore, Clock, Handlers, ToolContext
@@ -143,6 +144,7 @@ async def call_tool(
     flight: StreamingEffect,
     post: Post,
     put: Put,
+    background: Background | None = None,
 ) -> None:
     """Make one tool call and post its outcome."""
     call = effect.call
@@ -163,6 +165,8 @@ async def call_tool(
         progress=lambda text: call_soon(loop, flight.progress, call.id, call.name, text),
         changing=partial(_changing, flight, world.blobs, put),
         changed=lambda diff: call_soon(loop, flight.changed, call.id, diff),
+        call=call.id,
+        background=background,
         granted=(*exact_grants(call.name, effect.granted, run, world), *allowed),
     )
     try:

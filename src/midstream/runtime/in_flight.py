@@ -23,6 +23,7 @@ from midstream.core.pending import (
 )
 from midstream.core.run import Run, owner_of
 from midstream.core.summaries import is_summary_key
+from midstream.runtime.background import Background
 from midstream.runtime.effect_handle import StreamingEffect
 from midstream.runtime.effects import (
     Deliver,
@@ -51,9 +52,11 @@ class InFlight:
         put: takes it, and returns once it is journaled.
         deliver: takes what a handler came to, in the handler's own task.
         events: show what effects stream.
+        background: keeps what calls begin that goes on after them.
     """
 
     __slots__ = (
+        "_background",
         "_closing",
         "_context",
         "_deliver",
@@ -64,7 +67,15 @@ class InFlight:
         "_tasks",
     )
 
-    def __init__(self, post: Post, put: Put, deliver: Deliver, events: RunEvents) -> None:
+    def __init__(
+        self,
+        post: Post,
+        put: Put,
+        deliver: Deliver,
+        events: RunEvents,
+        background: Background,
+    ) -> None:
+        self._background = background
         self._post = post
         self._put = put
         self._deliver = deliver
@@ -139,7 +150,9 @@ class InFlight:
                 stream.stop = asyncio.Event()
                 if effect.stopping:
                     self._stop_softly(key, world)
-                work = call_tool(effect, run, allowed, world, stream, self._post, self._put)
+                work = call_tool(
+                    effect, run, allowed, world, stream, self._post, self._put, self._background
+                )
             case ReviewCall():
                 work = review_call(effect, run, allowed, world, self._post)
             case AwaitTime():

@@ -26,6 +26,7 @@ from midstream.safety.redaction import Redactor, Vault
 from midstream.views.side_effects import FileDiff
 
 if TYPE_CHECKING:
+    from midstream.runtime.background import Background, Command
     from midstream.safety.rules import Rule
 
 # --- models ------------------------------------------------------------------------------------
@@ -161,7 +162,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     says why policy keeps the call from one thing, such as a file a search came upon, "" where it does
     not; it may be called from any thread. `kept_from(command)` are the rules on reading that hold for
     what a command reads without naming it. `changed(diff)` hears what was done to a file once it is done,
-    from any thread.
+    from any thread. `call` is the id of the call, `background` begins what goes on after it, None where
+    nothing may.
     """
 
     workspace: Path
@@ -175,6 +177,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     forbids: Callable[[Capability], str] = forbids_secrets
     kept_from: "Callable[[Capability], tuple[Rule, ...]]" = keeps_nothing
     changed: Callable[[FileDiff], None] = _unseen
+    call: str = ""
+    background: "Background | None" = None
 
 
 class Tools(Protocol):
@@ -386,6 +390,12 @@ class Machine(Protocol):
 
     async def rename(self, name: str) -> None:
         """Give the run a name; "" takes it away."""
+
+    def commands(self) -> "Sequence[Command]":
+        """Return the run's commands in the background, none where another process runs them."""
+
+    def stop_command(self, handle: str) -> None:
+        """End a command in the background; see `WorkflowStateMachine.stop_command`."""
 
     async def edit_todo(self, line: str) -> None:
         """Change the todo list; see `WorkflowStateMachine.edit_todo`."""

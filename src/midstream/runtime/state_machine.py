@@ -40,6 +40,7 @@ from midstream.language.errors import (
 )
 from midstream.language.names import Json, Policy
 from midstream.language.spec import Budget, Definition
+from midstream.runtime.background import Background, Command
 from midstream.runtime.effect_handle import StreamingEffect
 from midstream.runtime.emitter import RunEvents
 from midstream.runtime.handlers import ScriptHandlers
@@ -94,6 +95,7 @@ class WorkflowStateMachine:
 
     __slots__ = (
         "__weakref__",
+        "_background",
         "_definition",
         "_events",
         "_fault",
@@ -131,7 +133,10 @@ class WorkflowStateMachine:
         self._handlers = _NO_HANDLERS if handlers is None else handlers
         self._run = Run(id=id or new_run_id())
         self._events = RunEvents(self._run.id, world.clock, world.redactor, tap)
-        self._in_flight = InFlight(self._post, self._put, self._deliver, self._events)
+        self._background = Background(self._events.notify, world.redactor)
+        self._in_flight = InFlight(
+            self._post, self._put, self._deliver, self._events, self._background
+        )
         self._inputs: list[tuple[inputs.AnyInput, asyncio.Future[None] | None]] = []
         self._stopwatch = Stopwatch(world.clock)
         self._is_taking = False
@@ -394,6 +399,18 @@ class WorkflowStateMachine:
         if self._run.is_over or (why := todo.why_not(self._run.todo.items, edit)):
             raise UserMistake(f"Nothing was changed: {self._deaf() if self._run.is_over else why}.")
         await self._put(inputs.EditTodo(edit=edit))
+
+    def commands(self) -> Sequence[Command]:
+        """Return the run's commands in the background: those that run, and the last that have ended."""
+        return self._background.commands()
+
+    def stop_command(self, handle: str) -> None:
+        """Have a command in the background end softly, with all it started; returns at once.
+
+        Raises:
+            UserMistake: none of that name runs.
+        """
+        self._background.stop(handle)
 
     async def withdraw(self, input_id: str) -> None:
         """Take back words that have not been delivered yet."""
@@ -673,6 +690,7 @@ class WorkflowStateMachine:
         self._wake_settled()
         self._world.vault.forget(self.id)
         try:
+            await self._background.close()
             await self._in_flight.cleaned_up()
         finally:
             # Made if there was none: whoever asks for events() later finds it closed.

@@ -214,10 +214,19 @@ class ToolManager:
 
 def built_in_tools(sandbox: "Sandbox | None" = None) -> tuple[Tool, ...]:
     """Return every tool midstream ships, in a stable order. Commands run in the sandbox, if any."""
-    from midstream.tools import code_tools, file_tools, search, shell, small_tools, web_fetch
+    from midstream.tools import (
+        background_tools,
+        code_tools,
+        file_tools,
+        search,
+        shell,
+        small_tools,
+        web_fetch,
+    )
 
     looking = (*file_tools.TOOLS, *search.TOOLS, *code_tools.TOOLS, *web_fetch.TOOLS)
-    return (*looking, shell.terminal_tool(sandbox), *small_tools.TOOLS)
+    running = (shell.terminal_tool(sandbox), *background_tools.TOOLS)
+    return (*looking, *running, *small_tools.TOOLS)
 
 
 def _spec(tool: Tool, *, reads: bool, names: bool) -> ToolSpec:

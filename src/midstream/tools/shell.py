@@ -5,10 +5,12 @@ so that it can do no more; one in the sandbox, where there is one; or one as it 
 rights. The plan and the call decide that alike.
 """
 
+import asyncio
 import codecs
 import os
 import re
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -20,16 +22,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from midstream.config.portable import SIGKILL
+from midstream.core.background import ENDED, RUNS, handle_of
 from midstream.language.errors import UserMistake, WorldTrouble, clip
 from midstream.language.names import Json, Outcome
 from midstream.language.spec import ToolSpec
+from midstream.runtime.background import Command
 from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import Capability, quoted
 from midstream.safety.command_line import outside, read_command
 from midstream.safety.read_only_commands import is_harmless
 from midstream.safety.rules import ANY_HOST, host_of
 from midstream.safety.sanitize import sanitized
-from midstream.system.offloop import in_thread
+from midstream.system.offloop import call_soon, in_thread
 from midstream.system.programs import command_environment
 from midstream.system.supervisor import KILL_S, Box, Ended, Starting, run_command
 from midstream.tools import read_only_launch
@@ -46,6 +50,14 @@ MAX_OUTPUT_CHARS: Final = 40_000
 DEFAULT_TIMEOUT_S: Final = 120.0
 MAX_TIMEOUT_S: Final = 1_800.0
 
+_A_WEEK_S: Final = 7 * 86_400.0
+_FIRST_S: Final = 0.5
+"""Seconds in which a command in the background may end and be told of at once."""
+
+RECENT_CHARS: Final = 100_000
+"""Characters that are kept of what a command in the background prints, the last ones."""
+
+_NO_OUTPUT: Final = "(no output)"
 _PROGRESS_EVERY_S: Final = 0.05
 _PROGRESS_CHARS: Final = 4_000
 
@@ -89,6 +101,13 @@ class ExecuteTerminal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "asked for that."
         ),
     ] = True
+    background: Annotated[
+        bool,
+        msgspec.Meta(
+            description="true for what goes on, such as a server or a watcher: the call returns a "
+            "handle at once, and `tasks` tells of it. It ends with this session; timeout_s is not for it."
+        ),
+    ] = False
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +166,6 @@ class _Terminal:
             WorldTrouble: there is no shell, or it or the sandbox cannot be started.
         """
         wanted = typed(arguments, ExecuteTerminal)
-        output = Output(context.progress)
         start = await in_thread(partial(self._start, wanted, context))
         if context.binds not in ("", start.binds):
             # What only looked when it was judged would do more by now, or the other way round.
@@ -158,18 +176,79 @@ class _Terminal:
             # It was judged as one with all of that locked.
             text = f"Not run: {_seen_in_part(before.shortfall)}. Call it again: a person is asked."
             return ToolOutcome(outcome="not_run", text=text)
+        if wanted.background:
+            return await self._begun(wanted, start, before, context)
+        output = Output(context.progress)
+        outcome, words = await self._ran(
+            start, before, context.workspace, output, context.stop, wanted.timeout_s
+        )
+        return ToolOutcome(outcome=outcome, text=f"{words}\n\n{output.text() or _NO_OUTPUT}")
+
+    async def _begun(
+        self,
+        wanted: ExecuteTerminal,
+        start: Start,
+        before: "Guarded | None",
+        context: ToolContext,
+    ) -> ToolOutcome:
+        """Begin a command that goes on; what is over in a moment is told at once."""
+        if context.background is None:
+            raise UserMistake(
+                "Nothing can go on in the background here.", hint="Run it without background."
+            )
+        output = Recent()
+
+        async def work(command: Command) -> tuple[Outcome, str]:
+            loop = asyncio.get_running_loop()
+            output.heard = partial(call_soon, loop, command.changed.set)
+            workspace = context.workspace
+            return await self._ran(start, before, workspace, output, command.stop, _A_WEEK_S)
+
+        handle = handle_of(context.call)
+        command = context.background.begin(handle, wanted.command, work, output)
+        try:
+            async with asyncio.timeout(_FIRST_S):
+                while command.ended is None:
+                    command.changed.clear()
+                    await command.changed.wait()
+        except TimeoutError:
+            text = f"{handle} {RUNS}. `tasks` tells what becomes of it."
+            return ToolOutcome(outcome="completed", text=f"{text}\n\n{output.text() or _NO_OUTPUT}")
+        except asyncio.CancelledError:
+            command.stop.set()  # nobody has its handle
+            raise
+        outcome, words = command.ended
+        return ToolOutcome(
+            outcome=outcome,
+            text=f"{handle} {ENDED} at once. {words}\n\n{output.text() or _NO_OUTPUT}",
+        )
+
+    async def _ran(
+        self,
+        start: Start,
+        before: "Guarded | None",
+        workspace: Path,
+        output: "Output | Recent",
+        stop: asyncio.Event,
+        timeout_s: float,
+    ) -> tuple[Outcome, str]:
+        """Run a command to its end; return how it ended, and the words for that.
+
+        Raises:
+            WorldTrouble: it or the sandbox cannot be started.
+        """
         opening = await in_thread(partial(_way_out, start))
         try:
             async with opening as proxy:
-                box = self._box(context.workspace, start, before, proxy) if before else None
+                box = self._box(workspace, start, before, proxy) if before else None
                 if start.plain is not None:
-                    box = self._looking_box(start.plain, context.workspace)
+                    box = self._looking_box(start.plain, workspace)
                 ended = await run_command(
                     start.argv,
-                    folder=context.workspace,
+                    folder=workspace,
                     environment=start.environment,
-                    timeout_s=wanted.timeout_s,
-                    stop=context.stop,
+                    timeout_s=timeout_s,
+                    stop=stop,
                     sink=output,
                     box=box,
                 )
@@ -186,7 +265,7 @@ class _Terminal:
                     f"The sandbox could not be started: {text.strip()}",
                     hint="midstream doctor --sandbox says what it can do here.",
                 )
-        outcome, words = verdict(ended, wanted.timeout_s)
+        outcome, words = verdict(ended, timeout_s)
         if start.is_boxed and outcome == "failed":
             words += (
                 f"\n[it ran with {start.words}; only the workspace and /tmp can be written. "
@@ -196,10 +275,10 @@ class _Terminal:
         if proxy is not None and proxy.refused:
             hosts = "; ".join(f"{host}: {why}" for host, why in proxy.refused.items())
             words += f"\n[not reached: {hosts}. It reaches what it names in `network`]"
-        after = await in_thread(partial(self._guarded, start, context.workspace))
+        after = await in_thread(partial(self._guarded, start, workspace))
         if before is not None and after is not None:
             words += _told(before, after)
-        return ToolOutcome(outcome=outcome, text=f"{words}\n\n{text or '(no output)'}")
+        return outcome, words
 
     def _start(self, wanted: ExecuteTerminal, context: ToolContext) -> Start:
         """Return how to run a command. Blocks: it looks at files, and may ask git."""
@@ -432,6 +511,8 @@ def shown(wanted: ExecuteTerminal, workspace: Path, words: str) -> str:
     lines = [f"$ {first}", *(f"> {line}" for line in more)]
     if command.kind == "exec":
         lines = [f"$ {quoted(command.argv)}"]
+    if wanted.background:
+        lines.append("in the background: it goes on when the call has ended")
     lines += [f"in {sanitized(str(workspace)).replace(chr(10), chr(0x240A))}", f"with {words}"]
     return "\n".join(lines)
 
@@ -561,10 +642,57 @@ class Output:
         return joined(beginning(head, self._half), left_out, ending(tail, self._half))
 
 
+class Recent:
+    """The last that a command printed, for whoever asks, from any thread. `heard` is told of news."""
+
+    def __init__(self) -> None:
+        self.heard: Callable[[], object] = lambda: None
+        self.left_out = 0
+        """Characters before those that are kept."""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._lock = threading.Lock()
+        self._pieces: deque[str] = deque()
+        self._chars = 0
+        self._is_new = False
+        self._told_at = 0.0
+
+    def feed(self, data: bytes) -> bool:
+        """Take the next piece. More is always wanted."""
+        piece = self._decoder.decode(data)
+        with self._lock:
+            self._pieces.append(piece)
+            self._chars += len(piece)
+            while self._chars - len(self._pieces[0]) >= RECENT_CHARS + MARGIN:
+                gone = len(self._pieces.popleft())
+                self._chars -= gone
+                self.left_out += gone
+        self._is_new = True
+        return True
+
+    def tick(self) -> float | None:
+        """Tell that something was printed, unless that was told a moment ago."""
+        if not self._is_new:
+            return None
+        wait = self._told_at + _PROGRESS_EVERY_S - time.monotonic()
+        if wait > 0:
+            return wait
+        self._is_new, self._told_at = False, time.monotonic()
+        self.heard()
+        return None
+
+    def text(self) -> str:
+        """Return the last that was printed."""
+        with self._lock:
+            pieces, is_cut = tuple(self._pieces), bool(self.left_out)
+        text = "".join(pieces)
+        return ending(text, RECENT_CHARS) if is_cut else text
+
+
 _SPEC: Final = ToolSpec(
     name="execute_terminal",
     description="Run a bash command in the workspace and get its exit code and output "
-    "(both streams). No input, no terminal. Background processes end with the command. "
+    "(both streams). No input, no terminal. Background processes end with the command: a server "
+    "or watcher is a call with background: true. "
     "There may be a sandbox: then nothing outside the workspace and /tmp can be written, home is "
     "empty, .git is read-only, and no host is reached but those named in `network`.",
     parameters=parameters_of(ExecuteTerminal),

@@ -13,6 +13,7 @@ from midstream.core import events as e
 from midstream.core.notices import (
     AgentThinking,
     AnyNotice,
+    BackgroundEnded,
     Envelope,
     FileChanged,
     JournalStalled,
@@ -190,6 +191,8 @@ class EventRenderer:
             case AgentThinking(status=status) if status:
                 words = own_words(f"{event.agent}: {status}", "note")
                 return self._branches.labelled(run, event.branch, words)
+            case BackgroundEnded():
+                return [*own_words(f"{event.handle} ({event.line}): {event.how}", "note")]
             case JournalStalled():
                 text = with_hint(f"Run {run} waits: {event.error}", event.hint)
                 return [*own_words(f"{text} Until then it accepts no input.", "warning")]

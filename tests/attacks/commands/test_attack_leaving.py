@@ -73,6 +73,22 @@ LEAVING: dict[str, Try] = {
     "in ask: an allow rule, and there is no sandbox": Try(
         mode="ask", level="none", allow=("exec: make test",), asks="outside: make test"
     ),
+    "an allow rule, then outside in the background": Try(
+        allow=("exec: make test",),
+        also={**OUT, "background": True},
+        asks="outside: make test",
+    ),
+    "granted in the sandbox, then in the background without one": Try(
+        level="none",
+        granted=("exec: make test",),
+        also={"background": True},
+        asks="outside: make test",
+    ),
+    "in the background, with a host": Try(
+        allow=("exec: make test",),
+        also={"network": ["evil.example"], "background": True},
+        asks="net: evil.example",
+    ),
     "leaving alone allowed, where the command is not": Try(
         mode="ask", allow=("outside: make test",), also=OUT, asks="exec: make test"
     ),

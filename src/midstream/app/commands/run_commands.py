@@ -10,6 +10,7 @@ from midstream.app.commands.look_commands import GRAPH_COMMAND
 from midstream.app.session import Session
 from midstream.config.agents_file import guidance_here, memory_file, remember
 from midstream.config.private_files import shown_path
+from midstream.core.background import lost_commands
 from midstream.core.todo import USAGE
 from midstream.language.errors import UserMistake, did_you_mean
 from midstream.language.names import Policy
@@ -208,6 +209,31 @@ async def _todo(session: Session, argument: str) -> None:
     session.ui.say("\n".join((*lines, f"Change it with {USAGE}")))
 
 
+async def _tasks(session: Session, argument: str) -> None:
+    machine = session.active()
+    commands = () if machine is None else machine.commands()
+    word, _, number = argument.partition(" ")
+    if word == "stop" and machine is not None:
+        handle = number.strip()
+        machine.stop_command(f"task-{handle}" if handle.isdecimal() else handle)
+        return
+    if argument:
+        raise UserMistake(
+            f"/tasks takes stop N or nothing, not {argument!r}.", hint="/tasks stop 3"
+        )
+    lines = [
+        f"{each.handle}  {'runs' if each.ended is None else each.how}  {each.line}"
+        for each in commands
+    ]
+    lost = () if machine is None else lost_commands(machine.run)
+    lines += [f"{each.handle}  how it ended is not known  {each.line}" for each in lost]
+    session.ui.say("\n".join(lines) or "No command runs in the background.")
+
+
+def _tasks_words(session: Session) -> list[tuple[str, str]]:
+    return [("stop", "end one with all it started")]
+
+
 def _todo_words(_session: Session) -> list[tuple[str, str]]:
     return [("add", "put words at its end"), ("done", "an item is done"), ("drop", "an item goes")]
 
@@ -258,6 +284,13 @@ CHAT_COMMANDS = (
         summary="show the todo list of the run, or change it",
         action=_todo,
         complete=_todo_words,
+    ),
+    Command(
+        name="tasks",
+        arguments="[stop N]",
+        summary="list the run's commands in the background, or stop one",
+        action=_tasks,
+        complete=_tasks_words,
     ),
     Command(
         name="compact",

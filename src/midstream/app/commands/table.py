@@ -33,7 +33,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         *("mode", "roles", "workflows", "runs", "attach", "detach", "send", "answer"),
         *("sessions", "rename"),
     ),
-    "Steering": ("stop", "queue", "steer", "interrupt", "btw"),
+    "Steering": ("stop", "queue", "steer", "interrupt", "btw", "tasks"),
     "Looking": (
         "last",
         "todo",

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from midstream.core import events as e
 from midstream.core.append_only import logged
+from midstream.core.background import lost_words, with_all_lost
 from midstream.core.conversation import NOTE, USER, Message
 from midstream.core.fold.fold_branches import (
     ended_branch,
@@ -65,6 +66,32 @@ def _joined(run: Run, fact: e.WordsJoined) -> Run:
     words = Message(role="user", text=fact.text, author=USER)
     contexts = added(run, fact.context, words)
     return replace(run, contexts=contexts, halt=replace(run.halt, is_heard=True))
+
+
+def _recovered(run: Run, fact: e.RunRecovered) -> Run:
+    """Return the run as another process goes on with it, and its branches, which it holds, too."""
+    run = replace(run, crashes=run.crashes + 1 if fact.was_cut else 0)
+    return _without_commands(run)
+
+
+def _without_commands(run: Run) -> Run:
+    """Return a run whose agents know that their commands have ended unseen."""
+    for name, branch in run.visit.branches.items():
+        if not branch.is_over and (told := _without_commands(branch)) is not branch:
+            run = with_visit(run, branches={**run.visit.branches, name: told})
+            for context in told.branch.shared:
+                if told.contexts[context] is not branch.contexts[context]:
+                    run = with_context(run, context, told.contexts[context])
+    if not run.background:
+        return run
+    lost = with_all_lost(run.background)
+    run = replace(run, background=lost)
+    agents = run.plan.agents
+    contexts = {agents[each.agent].context for each in lost if each.agent in agents}
+    for context in sorted(contexts):
+        words = Message(role="user", text=f"[{lost_words(lost)}]", author=NOTE)
+        run = with_context(run, context, added(run, context, words)[context])
+    return run
 
 
 def _todo_edited(run: Run, fact: e.TodoEdited) -> Run:
@@ -147,7 +174,7 @@ FOLDS: dict[type[e.AnyFact], Callable[[Run, Any], Run]] = {
     e.AnswerRefused: lambda run, _: run,
     e.WorkflowOutput: lambda run, _: run,
     e.FileWritten: lambda run, _: run,
-    e.RunRecovered: lambda run, fact: replace(run, crashes=run.crashes + 1 if fact.was_cut else 0),
+    e.RunRecovered: _recovered,
     e.RunSuspended: lambda run, fact: replace(run, suspended=fact.reason),
     e.RunResumed: lambda run, _: replace(run, suspended="", crashes=0),
     e.DefinitionChanged: redefined,

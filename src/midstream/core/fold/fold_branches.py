@@ -94,6 +94,7 @@ def ended_branch(run: Run, fact: BranchFinished | BranchFailed | BranchStopped) 
         contexts={},
         common_data=data,
         todo=Todo(),
+        background=(),
         branch=replace(run.branch, shared=(), base=None, changes=changes),
     )
     match fact:

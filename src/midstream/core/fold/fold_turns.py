@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from midstream.core.append_only import logged
+from midstream.core.background import TASKS, TERMINAL, after_call
 from midstream.core.conversation import Message, Side, ToolResult
 from midstream.core.events import AgentResponded, Prompted, ReplyCut, ReplyShown, ToolReturned
 from midstream.core.fold.fold_contexts import added, context_of, spoken, with_shown
@@ -96,6 +97,10 @@ def returned(run: Run, fact: ToolReturned) -> Run:
     run = with_call(run, fact.call_id, status="done", outcome=fact.outcome, result=fact.result)
     turn = run.visit.turn
     assert turn is not None
+    if fact.name in (TERMINAL, TASKS) and fact.outcome == "completed":
+        made = next(call for call in turn.calls if call.call.id == fact.call_id)
+        begun = after_call(run.background, made, turn.agent, fact.result)
+        run = run if begun is run.background else replace(run, background=begun)
     if fact.name == LIST_TOOL and fact.outcome == "completed":
         run = _with_todo(run, turn, fact.call_id)
     if not turn.agent or any(call.status != "done" for call in turn.calls):

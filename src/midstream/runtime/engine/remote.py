@@ -9,7 +9,7 @@ and whether anybody runs the run at all, words that were taken here are delivere
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -32,6 +32,7 @@ from midstream.core.summaries import why_not
 from midstream.core.todo import parse_edit
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.names import Policy
+from midstream.runtime.background import Command
 from midstream.runtime.emitter import Stream
 from midstream.runtime.engine.live import Line, live_lines
 from midstream.runtime.engine.open_run import opened
@@ -277,6 +278,20 @@ class RemoteMachine:
     async def rename(self, name: str) -> None:
         """Give the run a name, or take it away with "". Unowned, it has it when it goes on."""
         await self._send(self._mail("rename", text=name))
+
+    def commands(self) -> Sequence[Command]:
+        """Return none: the process that runs the run has them."""
+        return ()
+
+    def stop_command(self, handle: str) -> None:
+        """Refuse.
+
+        Raises:
+            UserMistake: always.
+        """
+        raise UserMistake(
+            f"{handle} runs in another process.", hint="Stop it there, or stop the run."
+        )
 
     async def edit_todo(self, line: str) -> None:
         """Change the todo list; unowned, it is changed when the run goes on.
