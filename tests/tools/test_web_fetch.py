@@ -149,6 +149,7 @@ async def test_what_is_no_text_is_named_and_not_shown(
         ("1 < 2 && a<b", "1 < 2 && a"),
         ("a<script>never closed <p>b", "a"),
         ("<h2> A <em>b</em></h2>c", "## A b\n\nc"),
+        ("&#" + "9" * 6_000 + ";&#x41;&#0000000065;", "\ufffdAA"),
     ],
 )
 def test_a_page_is_written_as_text(page: str, text: str) -> None:

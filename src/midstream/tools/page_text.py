@@ -16,6 +16,9 @@ _ATTRIBUTE: Final = re.compile(r"([a-z-]{1,30})=(?:\"([^\"]*)\"|'([^']*)'|([^\s\
 _MAX_TAG: Final = 4_000
 _MAX_URL: Final = 500
 _MAX_DEPTH: Final = 8
+_MAX_MARK: Final = 40
+_NUMBER: Final = re.compile(r"(&#)0*([0-9]{1,8})[0-9]*|(&#[xX])0*([0-9a-fA-F]{1,8})[0-9a-fA-F]*")
+"""A character by its number. Python refuses to read one of thousands of digits; none has so many."""
 
 _RAW: Final = frozenset(
     {"script", "style", "template", "svg", "math", "iframe", "object", "textarea", "title"}
@@ -45,7 +48,7 @@ def readable(page: str, url: str) -> str:
         if token.tag:
             writer.obey(token.tag, token.text)
         else:
-            writer.say(html.unescape(token.text))
+            writer.say(_unescaped(token.text))
     return "".join(writer.parts).strip()
 
 
@@ -124,6 +127,11 @@ class _Writer:
         self.parts.append(self._mark + words)
         self._mark, self._lines, self._is_apart = "", 0, False
 
+    def _begin(self, sign: str) -> None:
+        """Mark the next words. A page may begin any number of things before it has any words."""
+        if len(self._mark) < _MAX_MARK:
+            self._mark += sign
+
     def _end(self, sign: str, beginning: str) -> None:
         """Close what a mark has begun; where no words came, it never was."""
         if self._mark.endswith(beginning):
@@ -143,12 +151,15 @@ class _Writer:
             if name in _LINES:
                 self._put("\n")
         elif name == "title":
-            if not is_end and (words := " ".join(html.unescape(attributes).split())):
+            if not is_end and (words := " ".join(_unescaped(attributes).split())):
                 self._put(f"Title: {words}")
                 self._break(2)
         elif found := _HEADING.fullmatch(name):
             self._break(2)
-            self._mark = "" if is_end else f"{self._mark}{'#' * int(found[1])} "
+            if is_end:
+                self._mark = ""
+            else:
+                self._begin(f"{'#' * int(found[1])} ")
         elif name == "a":
             self._anchor(attributes, is_end=is_end)
         elif name == "code":
@@ -177,14 +188,15 @@ class _Writer:
             self._end(f"]({self._link})", "[")
             self._link = ""
         if not is_end:
-            self._link = _whole(self._url, html.unescape(_attribute(attributes, "href")))
-            self._mark += "[" if self._link else ""
+            self._link = _whole(self._url, _unescaped(_attribute(attributes, "href")))
+            if self._link:
+                self._begin("[")
 
     def _code(self, *, is_end: bool) -> None:
         if is_end:
             self._end("`", "`")
         else:
-            self._mark += "`"
+            self._begin("`")
 
     def _cell(self, *, is_end: bool) -> None:
         if not is_end and self._row >= 0:
@@ -236,4 +248,9 @@ def _whole(url: str, href: str) -> str:
         whole = urljoin(url, href.strip())
     except ValueError:
         return ""
-    return whole if re.match(r"https?://\S+\Z", whole) else ""
+    # Its own address may be long, and the page full of links.
+    return whole if len(whole) <= _MAX_URL and re.match(r"https?://\S+\Z", whole) else ""
+
+
+def _unescaped(text: str) -> str:
+    return html.unescape(_NUMBER.sub(r"\1\2\3\4", text)) if "&" in text else text

@@ -94,6 +94,7 @@ TAGS = [
     *(
         "<a href=x>",
         "<code>",
+        "<h1>",
         "&#",
         "&amp",
         "<script>",
