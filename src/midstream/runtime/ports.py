@@ -142,6 +142,11 @@ def keeps_nothing(command: Capability) -> "tuple[Rule, ...]":
     return ()
 
 
+def names_nothing(request: Capability) -> bool:
+    """Name nothing: what a context does that no policy stands behind."""
+    return False
+
+
 def _unseen(diff: FileDiff) -> None:
     """Tell nobody what was done to a file."""
 
@@ -161,9 +166,9 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     judged it: a tool that writes does so only if what it is about to do has the same. `forbids(request)`
     says why policy keeps the call from one thing, such as a file a search came upon, "" where it does
     not; it may be called from any thread. `kept_from(command)` are the rules on reading that hold for
-    what a command reads without naming it. `changed(diff)` hears what was done to a file once it is done,
-    from any thread. `call` is the id of the call, `background` begins what goes on after it, None where
-    nothing may.
+    what a command reads without naming it. `is_named(request)` says whether a rule of the user's own allows
+    that very thing by its name. `changed(diff)` hears what was done to a file once it is done, from any
+    thread. `call` is the id of the call, `background` begins what goes on after it, None where nothing may.
     """
 
     workspace: Path
@@ -176,6 +181,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     binds: str = ""
     forbids: Callable[[Capability], str] = forbids_secrets
     kept_from: "Callable[[Capability], tuple[Rule, ...]]" = keeps_nothing
+    is_named: Callable[[Capability], bool] = names_nothing
     changed: Callable[[FileDiff], None] = _unseen
     call: str = ""
     background: "Background | None" = None

@@ -210,9 +210,8 @@ _LOOKING: Final = frozenset({"read", "ask_user", "net"})
 
 def _secret(request: Capability, why: str, rules: _Rules) -> _Finding | None:
     """Return why a secret file is refused, None where the user's own rules name that very file."""
-    for placed in rules.allow.get(request.kind, ()):
-        if placed.rule.is_literal and placed.rule.covers(request):
-            return None
+    if _is_named(request, rules):
+        return None
     reason = f"The built-in rule on secret files refuses {clip(request.target)}: {why}."
     hint = _to_allow(str(request)).removesuffix(".")
     return _Finding("deny", request, reason, f"{hint}; it must name the very file.")
@@ -252,7 +251,7 @@ def _asked_as_unclear(request: Capability, rules: _Rules) -> _Finding | None:
     reads_unnamed = request.kind == "shell" or (
         request.kind == "exec" and _reads_more(request.argv)
     )
-    if reads_unnamed and _on_reading(rules) and not _is_known_reader(request, rules):
+    if reads_unnamed and _on_reading(rules) and not _is_named(request, rules):
         kinds.append("read")
     for kind in kinds:
         for placed in (*rules.deny.get(kind, ()), *rules.ask.get(kind, ())):
@@ -267,8 +266,13 @@ def _on_reading(rules: _Rules) -> tuple[_Placed, ...]:
     return (*rules.deny.get("read", ()), *rules.ask.get("read", ()))
 
 
-def _is_known_reader(request: Capability, rules: _Rules) -> bool:
-    """Return whether the user's own rules name a command word by word: then they know what it reads."""
+def is_named(request: Capability, policy: Policy) -> bool:
+    """Return whether an `allow` rule of the user's own names that very thing."""
+    return _is_named(request, _read(policy))
+
+
+def _is_named(request: Capability, rules: _Rules) -> bool:
+    """Return whether the user's own rules name that very thing: of a command, they know what it reads."""
     return any(
         placed.rule.is_literal and placed.rule.covers(request)
         for placed in rules.allow.get(request.kind, ())
@@ -278,7 +282,7 @@ def _is_known_reader(request: Capability, rules: _Rules) -> bool:
 def kept_from(command: Capability, policy: Policy) -> tuple[Rule, ...]:
     """Return the rules on reading that hold for what a command reads without naming it."""
     rules = _read(policy)
-    if _is_known_reader(command, rules):
+    if _is_named(command, rules):
         return ()
     return tuple(dict.fromkeys(placed.rule for placed in _on_reading(rules)))
 

@@ -84,6 +84,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def is_literal(self) -> bool:
         """Return whether it names one thing, without a wildcard."""
+        if self.kind == "net":
+            return not str(self.chars[0]).startswith("*")
         return not any(isinstance(each, _Wild | tuple) for each in self._compared)
 
     @property

@@ -20,7 +20,7 @@ from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import Review, ToolContext, ToolOutcome
 from midstream.safety.capability import SHOWN, Capability
-from midstream.safety.policy import Policy, Verdict, judged, kept_from, may_ask_about
+from midstream.safety.policy import Policy, Verdict, is_named, judged, kept_from, may_ask_about
 from midstream.safety.rules import covers, is_told_by_name
 from midstream.system.offloop import in_thread
 from midstream.tools.base import Planned, Result, Stopped, Tool
@@ -147,7 +147,10 @@ class ToolManager:
             return f"{request.target}: {verdict.reason} {verdict.hint}".strip()
 
         return msgspec.structs.replace(
-            context, forbids=forbids, kept_from=lambda command: kept_from(command, policy)
+            context,
+            forbids=forbids,
+            kept_from=lambda command: kept_from(command, policy),
+            is_named=lambda request: is_named(request, policy),
         )
 
     async def _refused(

@@ -184,7 +184,8 @@ async def _addresses(address: WebAddress, *, is_named: bool, is_own: bool) -> li
         if not is_free and (not is_public(each) or await in_thread(partial(_is_ours, each))):
             raise UserMistake(
                 f"{address.target} leads to {each}, which is not a public address.",
-                hint="Nothing there is fetched, unless its address is named itself and allowed.",
+                hint="Only a rule of the user's own settings that names that very address allows it: "
+                '"net: 127.0.0.1:8000".',
             )
     return list(dict.fromkeys(found))[:_MAX_ADDRESSES]
 

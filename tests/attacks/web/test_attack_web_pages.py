@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from tables import table
 from web_kit import allowed, answer, redirect, site
@@ -103,6 +104,50 @@ async def test_a_name_leads_to_no_place_of_this_machine(
 
     assert "not a public address" in text
     assert here.asked == []
+
+
+NEAR = (
+    *("127.0.0.1", "localhost", "127.8.8.8", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1"),
+    *("100.64.0.1", "169.254.169.254", "224.0.0.1", "255.255.255.255", "192.0.2.1", "198.18.0.1"),
+    *("[::1]", "[::]", "[fe80::1]", "[fc00::1]", "[fd00:ec2::254]", "[::ffff:127.0.0.1]"),
+    *("[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[ff02::1]"),
+)
+
+
+@table("host", NEAR)
+async def test_no_yes_but_a_rule_that_names_it_leads_to_this_machine(
+    tmp_path: Path, host: str
+) -> None:
+    others = ("*", "*.0.0.1", "*.localhost", "localhost:9", "127.0.0.1:9", "10.0.0.2")
+    async with site({"/": answer("c4nary")}) as here:
+        url = f"http://{host}:{here.port}/"
+        bench = allowed(tmp_path, *others, mode="full")
+        granted = (f"net: {host}:{here.port}", f"net: {host}", "web_fetch")
+        bench.context = msgspec.structs.replace(bench.context, granted=granted)
+        text = await bench.failure("web_fetch", url=url)
+
+    assert "not a public address" in text
+    assert here.asked == []
+
+
+@table("rule", ["localhost", "localhost:{port}", "127.0.0.1", "127.0.0.1:{port}"])
+async def test_a_rule_that_names_this_machine_leads_there_in_ordinary_work(
+    tmp_path: Path, rule: str
+) -> None:
+    async with site({"/": answer("hello")}) as here:
+        host = rule.partition(":")[0]
+        bench = allowed(tmp_path, rule.format(port=here.port))
+        text = await bench.text("web_fetch", url=f"http://{host}:{here.port}/")
+
+    assert "hello" in text
+
+
+async def test_a_yes_to_the_tool_is_none_to_a_host(tmp_path: Path) -> None:
+    bench = allowed(tmp_path)
+    bench.context = msgspec.structs.replace(bench.context, granted=("web_fetch",))
+    ended = await bench.call("web_fetch", url="http://page.example/")
+
+    assert ended.outcome == "denied"
 
 
 async def test_the_address_that_was_looked_at_is_the_one_that_is_reached(
