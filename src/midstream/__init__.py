@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     )
     from midstream.core.notices import (
         AgentThinking,
+        BackgroundEnded,
         Envelope,
         FileChanged,
         JournalStalled,
@@ -172,6 +173,7 @@ _EXPORTS = {
     "core.notices": (
         "AgentThinking",
         "Envelope",
+        "BackgroundEnded",
         "FileChanged",
         "JournalStalled",
         "JournalWorks",
@@ -216,6 +218,7 @@ __all__ = [
     "AgentThinking",
     "AnswerRefused",
     "AuthorMistake",
+    "BackgroundEnded",
     "BranchFailed",
     "BranchFinished",
     "BranchStarted",
