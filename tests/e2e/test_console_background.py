@@ -1,6 +1,7 @@
 """Commands in the background in the real program: words leave them alone, its end does not."""
 
 import os
+import signal
 from pathlib import Path
 
 from console_kit import console, run
@@ -88,7 +89,7 @@ def test_after_a_kill_it_is_told_and_not_started_again(tmp_path: Path) -> None:
             assert "how it ended is not known: task-1 (echo $$" in str(heard[-2])
         # Outside the sandbox it may outlive a kill, as is said: the test ends what it has begun.
         if is_running(pid):
-            os.kill(pid, 9)
+            os.killpg(pid, signal.SIGKILL)
 
 
 def test_a_run_without_a_person_waits_for_none_and_says_so(tmp_path: Path) -> None:
