@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 
@@ -45,7 +46,10 @@ class Site:
 
 @contextlib.asynccontextmanager
 async def site(
-    pages: Mapping[str, bytes | Iterable[bytes]], *, holds: bool = False
+    pages: Mapping[str, bytes | Iterable[bytes]],
+    *,
+    holds: bool = False,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Site]:
     """Give a site; it `holds` the line when all is said, or hangs up. `%SITE%` is its host."""
     answering: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
@@ -75,7 +79,7 @@ async def site(
             writer.close()
             answering.pop(task)
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     here = Site(server.sockets[0].getsockname()[1])
     try:
         yield here

@@ -1,7 +1,11 @@
 """Pages of the web that attack: by what they say, where they lead, and how they are sent."""
 
+import asyncio
 import gzip
 import itertools
+import shutil
+import ssl
+import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -169,6 +173,38 @@ async def test_the_address_that_was_looked_at_is_the_one_that_is_reached(
 
     assert looked == ["once.example"]
     assert f"once.example:{here.port}" in here.asked[0]
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+async def test_a_certificate_has_to_be_that_of_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is connected to at an address, and yet judged by the name: a server is told that name, too."""
+    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 9"
+    more = "-subj /CN=good.example -addext subjectAltName=DNS:good.example -keyout key -out cert"
+    command = [*make.split(), *more.split()]
+    await asyncio.to_thread(subprocess.run, command, cwd=tmp_path, check=True, capture_output=True)
+    ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ours.load_cert_chain(tmp_path / "cert", tmp_path / "key")
+    heard: list[str | None] = []
+    ours.sni_callback = lambda _socket, name, _context: heard.append(name)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert"))
+
+    async def resolved(name: str, port: int) -> Sequence[str]:
+        return ["127.0.0.1"]
+
+    monkeypatch.setattr(web_addresses, "resolved", resolved)
+    monkeypatch.setattr(web_addresses, "is_public", lambda address: address == "127.0.0.1")
+    monkeypatch.setattr(web_addresses, "_is_ours", lambda address: False)
+    async with site({"/": answer("hello")}, tls=ours) as here:
+        bench = allowed(tmp_path, "*.example")
+        text = await bench.text("web_fetch", url=f"https://good.example:{here.port}/")
+        refused = await bench.failure("web_fetch", url=f"https://evil.example:{here.port}/")
+
+    assert "hello" in text
+    assert "certificate" in refused.lower()
+    assert heard == ["good.example", "evil.example"]
+    assert len(here.asked) == 1
 
 
 async def test_an_address_of_this_machine_that_looks_public_is_known(
