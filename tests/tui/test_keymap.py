@@ -15,6 +15,7 @@ from prompt_toolkit.keys import Keys
 from midstream.app.commands import handler
 from midstream.app.commands.handler import CommandHandler
 from midstream.app.commands.table import FIRST, GROUPS
+from midstream.config.manager import ConfigManager
 from midstream.tui import keys
 from midstream.tui.interface import ConsoleInterface
 from midstream.tui.keymap import BEGINNINGS, KEYMAP, WHEN, Key, keys_page, keys_text
@@ -29,6 +30,8 @@ class Nobody:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.ui = self
+        home = {"MIDSTREAM_CONFIG_HOME": "/nowhere", "MIDSTREAM_STATE_HOME": "/nowhere"}
+        self.config = ConfigManager(Path("/nowhere"), environ=home)
 
     def say(self, text: str) -> None:
         """Keep it."""

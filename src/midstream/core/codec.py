@@ -273,7 +273,10 @@ def _never_changed(run: Run) -> Run:
         run,
         contexts={name: tuple(messages) for name, messages in run.contexts.items()},
         inbox=replace(run.inbox, questions=tuple(run.inbox.questions)),
-        usage=replace(run.usage, requests=tuple(run.usage.requests)),
+        # One that stands for "none yet" stays that very value: it is left out when it is written again.
+        usage=replace(run.usage, requests=tuple(run.usage.requests))
+        if run.usage.requests
+        else run.usage,
         visit=replace(run.visit, branches=_never_changed_all(run.visit.branches)),
         halt=replace(run.halt, cuts=cuts),
     )
