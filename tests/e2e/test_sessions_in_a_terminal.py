@@ -147,7 +147,7 @@ def test_an_agents_file_joins_the_chat_once_a_person_has_trusted_it(tmp_path: Pa
     (workspace / "AGENTS.md").write_text("Use tabs.\n")
     with OpenAIServer([Reply(text="No."), Reply(text="Yes.")]) as server:
         screen = console(tmp_path, *MODEL, server=server, workspace=workspace)
-        screen.wait_for("its own AGENTS.md")
+        screen.wait_for("its own words for agents")
         screen.wait_for("[n] ›")
         screen.press("n\r")
         screen.wait_for("chat with dude")

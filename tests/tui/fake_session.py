@@ -16,6 +16,7 @@ import msgspec
 from midstream.app.input import not_sent
 from midstream.app.own_commands import run_own_command
 from midstream.app.ui import UI, Console, OwnCommandEnded, Status, Submitted
+from midstream.config.manager import ConfigManager
 from midstream.core import events as e
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
 from midstream.core.question import Decision, Question
@@ -57,11 +58,18 @@ def asked(
     )
 
 
+def no_settings() -> ConfigManager:
+    """Return settings of folders that are not there."""
+    home = {"MIDSTREAM_CONFIG_HOME": "/nowhere", "MIDSTREAM_STATE_HOME": "/nowhere"}
+    return ConfigManager(Path("/nowhere"), environ=home)
+
+
 class FakeSession:
     """Implements `Console`. Every call is kept in `calls`, and said."""
 
     def __init__(self) -> None:
         self.ui: UI | None = None
+        self.config = no_settings()
         self.questions: list[Question] = []
         self.calls: list[str] = []
         self.new: set[str] = set()

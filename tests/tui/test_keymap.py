@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from deadline import DEADLINE_S
-from fake_session import FakeSession
+from fake_session import FakeSession, no_settings
 from prompt_toolkit.key_binding.defaults import load_key_bindings
 from prompt_toolkit.key_binding.key_bindings import _parse_key
 from prompt_toolkit.keys import Keys
@@ -15,7 +15,6 @@ from prompt_toolkit.keys import Keys
 from midstream.app.commands import handler
 from midstream.app.commands.handler import CommandHandler
 from midstream.app.commands.table import FIRST, GROUPS
-from midstream.config.manager import ConfigManager
 from midstream.tui import keys
 from midstream.tui.interface import ConsoleInterface
 from midstream.tui.keymap import BEGINNINGS, KEYMAP, WHEN, Key, keys_page, keys_text
@@ -30,8 +29,7 @@ class Nobody:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.ui = self
-        home = {"MIDSTREAM_CONFIG_HOME": "/nowhere", "MIDSTREAM_STATE_HOME": "/nowhere"}
-        self.config = ConfigManager(Path("/nowhere"), environ=home)
+        self.config = no_settings()
 
     def say(self, text: str) -> None:
         """Keep it."""

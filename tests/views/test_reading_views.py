@@ -419,7 +419,7 @@ def test_how_much_is_left_is_told_at_any_width() -> None:
     lines = filling_lines(filling_of(run, "dude"), model="m", window=10_000, width=38)
 
     assert max(map(len, lines)) <= 38
-    assert "of 10k: 10% full, 9.0k left" in " ".join(" ".join(lines).split())
+    assert "of 10k: 11% full, 8.9k left" in " ".join(" ".join(lines).split())
 
 
 def test_the_share_is_of_the_window_where_that_is_known() -> None:
@@ -430,7 +430,7 @@ def test_the_share_is_of_the_window_where_that_is_known() -> None:
     unknown = filling_lines(filling, model="m", window=None, width=100)
 
     assert any("your words" in line and " 10%" in line for line in known)
-    assert any("of 10k: 10% full, 9.0k left" in line for line in known)
+    assert any("of 10k: 11% full, 8.9k left" in line for line in known)
     assert any("the model's context limit is not known" in line for line in unknown)
     assert known[-1] == "Estimated at 4 characters a token."
 

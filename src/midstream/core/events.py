@@ -107,9 +107,10 @@ class FileWritten(
 
     `path` is absolute. `before` and `after` are the SHA-256, in hex, of what the file held and will
     hold, None where it does not exist; the blob store has the contents under these keys (those of
-    `after` not where an earlier version wrote the fact). Undo writes such facts into the fork it makes,
-    for the files it puts back, with the call `$putback`. `folders`, absolute and outermost first, are
-    those that are made for the file; in a fact of undo, those that go with it if nothing else is in them.
+    `after` not where they hold a secret, or an earlier version wrote the fact). Undo writes such facts
+    into the fork it makes, for the files it puts back, with the call `$putback`. `folders`, absolute and
+    outermost first, are those that are made for the file; in a fact of undo, those that go with it if
+    nothing else is in them.
     """
 
     call_id: str

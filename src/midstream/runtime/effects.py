@@ -7,6 +7,7 @@ adapter that lost a task of its own.
 """
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from midstream.runtime.agent import WorkflowAgent, summarised
 from midstream.runtime.background import Background
 from midstream.runtime.effect_handle import StreamingEffect
 from midstream.runtime.json_values import copied, kept_call, kept_choice, kept_usage
-from midstream.runtime.ports import BlobStore, Clock, Handlers, ToolContext
+from midstream.runtime.ports import Clock, Handlers, ToolContext
 from midstream.runtime.ports import World as World
 from midstream.runtime.redact_results import (
     WITHHELD,
@@ -163,7 +164,7 @@ async def call_tool(
         agent=effect.agent,
         stop=flight.stop,
         progress=lambda text: call_soon(loop, flight.progress, call.id, call.name, text),
-        changing=partial(_changing, flight, world.blobs, put),
+        changing=partial(_changing, flight, world, put),
         changed=lambda diff: call_soon(loop, flight.changed, call.id, diff),
         call=call.id,
         background=background,
@@ -194,9 +195,17 @@ async def call_tool(
     post(answer)
 
 
+async def _kept_unless_secret(data: bytes, world: World) -> str:
+    """Return the key of what a file will hold, kept where no secret is in it."""
+    text = data.decode("utf-8", "replace")
+    if await in_thread(lambda: world.redactor.redacted(text) == text):
+        return await world.blobs.put(data)
+    return await in_thread(lambda: hashlib.sha256(data).hexdigest())
+
+
 async def _changing(
     flight: StreamingEffect,
-    blobs: BlobStore,
+    world: World,
     put: Put,
     path: Path,
     before: bytes | None,
@@ -207,13 +216,14 @@ async def _changing(
     """Keep what a file holds and will hold and journal that it is about to change; see `ToolContext`."""
     # The order is that of undoing it after a crash: what the file held is kept, then that it will change
     # is journaled, and only then may the tool write. With what it will hold a work tree is made anew
-    # where the files are not.
+    # where the files are not; what holds a secret is known by its digest alone.
     name = readable(str(path))
     if name != str(path):
         raise WorldTrouble(
             f"{name} was left as it is: its name is no Unicode text.", hint="Rename it."
         )
-    held, then = [None if data is None else await blobs.put(data) for data in (before, after)]
+    held = None if before is None else await world.blobs.put(before)
+    then = None if after is None else await _kept_unless_secret(after, world)
     made = tuple(str(folder) for folder in folders if folder in path.parents)
     await put(inputs.FileChanging(key=flight.key, path=name, before=held, after=then, folders=made))
     if flight.is_closed:
