@@ -86,14 +86,14 @@ def required_text(expression: str) -> str:
     if _UNUSUAL.search(expression) or not expression.isascii():
         return ""
     runs, depth = [""], 0
-    for token in _TOKEN.findall(expression):
-        if token == "|" and not depth:
+    for piece in _TOKEN.findall(expression):
+        if piece == "|" and not depth:
             return ""
-        depth += (token == "(") - (token == ")")
-        if token[0] in "*?{":
+        depth += (piece == "(") - (piece == ")")
+        if piece[0] in "*?{":
             runs[-1:] = [runs[-1][:-1], ""]
-        elif not depth and _PLAIN.fullmatch(token):
-            runs[-1] += token
+        elif not depth and _PLAIN.fullmatch(piece):
+            runs[-1] += piece
         else:
             runs.append("")
     return max(runs, key=len)
