@@ -209,6 +209,17 @@ async def test_told_to_stop_a_once_tool_may_finish_and_say_so(tmp_path: Path) ->
     assert call.result() == ToolOutcome(outcome="completed", text="rolled back")
 
 
+async def test_a_stop_counts_at_once_for_who_is_about_to_write(tmp_path: Path) -> None:
+    async def run(arguments: dict[str, Json], context: ToolContext) -> str:
+        bench.stop.set()
+        check_stop(context)  # the loop has not turned since
+        return "It wrote."
+
+    bench = bench_with(tmp_path, a_tool(run, effect="once"))
+    ended = await bench.call("thing")
+    assert ended.outcome == "stopped"
+
+
 async def test_a_once_tool_that_looks_at_stop_in_its_thread_changes_nothing(tmp_path: Path) -> None:
     contexts: list[ToolContext] = []
     told = threading.Event()

@@ -303,11 +303,23 @@ async def _planned(
         return _failed(tool, error)
 
 
+class _OwnStop(asyncio.Event):
+    """A call's own event: set at once with the one around it, not turns of the loop later."""
+
+    def __init__(self, around: asyncio.Event) -> None:
+        super().__init__()
+        self._around = around
+
+    def is_set(self) -> bool:
+        """Return whether the call is to end: a thread looks right before it writes."""
+        return super().is_set() or self._around.is_set()
+
+
 async def _supervised(tool: Tool, arguments: dict[str, Json], context: ToolContext) -> ToolOutcome:
     """Run the call beside its deadline and the wish to stop it."""
     # The call's own event: it is set, too, when nobody waits any more, so that a thread that cannot
     # be killed changes nothing afterwards.
-    stop = asyncio.Event()
+    stop = _OwnStop(context.stop)
     is_over = asyncio.Event()
     own = msgspec.structs.replace(context, stop=stop, progress=_until(is_over, context.progress))
     async with asyncio.TaskGroup() as group:
