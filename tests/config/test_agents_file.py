@@ -240,6 +240,19 @@ async def test_a_workflow_carries_it(workspace: Path) -> None:
     assert [guidance.text for guidance in definition.guidance] == ["Use tabs."]
 
 
+def test_who_leaves_a_workspace_alone_uses_nothing_of_it_and_is_not_asked(
+    workspace: Path,
+) -> None:
+    role(workspace)
+    assert trusted(workspace).grant is not None
+
+    def asks(status: object, store: object) -> bool:
+        raise AssertionError("nobody is asked")
+
+    config = open_settings(workspace, trusts_workspace=False, asks=asks)
+    assert (config.grant, config.is_untrusted, texts(config)) == (None, True, [])
+
+
 # --- what was remembered --------------------------------------------------------------------------
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from midstream.config.directories import JOURNAL_VARIABLE
-from midstream.config.environment import environment_here
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings
 from midstream.config.private_files import require_private
@@ -120,6 +119,7 @@ def parts(
     Raises:
         WorldTrouble: the journal is needed and cannot be opened.
     """
+    from midstream.config.environment import environment_here
     from midstream.models.api_client import AIAPIClient, Limits
     from midstream.models.endpoints import is_configured, no_model
     from midstream.models.model_choice import ModelChoice
@@ -325,7 +325,7 @@ def configured(
         options.workspace,
         mode=mode,
         model=options.model,
-        trusts_workspace=options.trusts_workspace is True,
+        trusts_workspace=options.trusts_workspace,
         asks=asks,
     )
 

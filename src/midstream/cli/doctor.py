@@ -67,7 +67,7 @@ def doctor(options: Options, sandbox: bool, attack: bool, salvage: bool) -> int:
     if salvage:
         return _salvage(options)
     config = open_settings(
-        options.workspace, model=options.model, trusts_workspace=options.trusts_workspace is True
+        options.workspace, model=options.model, trusts_workspace=options.trusts_workspace
     )
     found = list(_sandbox(config, again=True, whole=True) if sandbox else _all(config, STDOUT))
     return _written(options, found, _in_all(found))

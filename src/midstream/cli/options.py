@@ -27,7 +27,13 @@ def _workspace(words: str) -> _Adds:
 
 
 JSON: Final = (
-    click.option("--json", "as_json", is_flag=True, help="One JSON object a line, on stdout."),
+    click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        default=None,
+        help="One JSON object a line, on stdout.",
+    ),
 )
 RUNS: Final = (_workspace("The folder whose runs are meant"), *JSON)
 """Those of commands about runs, which need no model and read no settings."""
@@ -57,13 +63,20 @@ COMMON: Final = (
 
 JOURNALED: Final = (
     click.option(
-        "--no-journal", is_flag=True, help="Keep nothing of the run; it cannot be resumed."
+        "--no-journal",
+        is_flag=True,
+        default=None,
+        help="Keep nothing of the run; it cannot be resumed.",
     ),
     *COMMON,
 )
 CONSOLE: Final = (
     click.option(
-        "--continue", "continues", is_flag=True, help="Go on with the newest chat of this folder."
+        "--continue",
+        "continues",
+        is_flag=True,
+        default=None,
+        help="Go on with the newest chat of this folder.",
     ),
     click.option(
         "--resume",
@@ -122,6 +135,10 @@ def takes(*shared: _Adds) -> Callable[[Callable[..., int]], Callable[..., int]]:
     return given
 
 
+_UNSAID: Final = (None, ())
+"""What click gives for an option that was not there."""
+
+
 def options_of(own: dict[str, Any]) -> Options:
     """Return the options of a command.
 
@@ -129,9 +146,10 @@ def options_of(own: dict[str, Any]) -> Options:
     may be said there for any.
     """
     outer: dict[str, Any] = click.get_current_context().obj or {}
-    given = {key: own.get(key) or outer.get(key) for key in {*own, "workspace", "as_json"}}
-    if own.get("trust_workspace") is False:
-        given["trust_workspace"] = False
+    given = {
+        key: outer.get(key) if own.get(key) in _UNSAID else own[key]
+        for key in {*own, "workspace", "as_json"}
+    }
     return Options(
         workspace=(given["workspace"] or Path()).resolve(),
         model=given.get("model"),

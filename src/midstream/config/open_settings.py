@@ -23,7 +23,7 @@ def open_settings(
     *,
     mode: str | None = None,
     model: str | None = None,
-    trusts_workspace: bool = False,
+    trusts_workspace: bool | None = None,
     asks: Callable[[TrustStatus, TrustStore], bool] | None = None,
 ) -> ConfigManager:
     """Return the settings, those of the workspace only if it is trusted.
@@ -31,21 +31,27 @@ def open_settings(
     Args:
         workspace: the folder midstream works in.
         mode, model: what the command line said.
-        trusts_workspace: what is there now may be used, this time.
+        trusts_workspace: of what is there now, True: all may be used, this time; False: nothing is,
+            whoever has trusted it, and nobody is asked.
         asks: asks a person whether to trust the workspace; None where nobody is there.
     """
     config = ConfigManager(workspace, mode=mode, model=model)
     store = TrustStore(config.state_dir)
     status = store.status(workspace)
-    given = granted(status)
+    given = None if trusts_workspace is False else granted(status)
     if given is not None:
         config.trust(given)
     elif status.kind != "no_files" and trusts_workspace:
         config.trust(session_grant(status))
-    elif status.kind != "no_files" and asks is not None and asks(status, store):
+    elif (
+        status.kind != "no_files"
+        and trusts_workspace is None
+        and asks is not None
+        and asks(status, store)
+    ):
         _trust_for_good(config, store, status)
     else:
-        rest = still_granted(status)
+        rest = None if trusts_workspace is False else still_granted(status)
         if rest is not None:
             config.trust(rest)
         config.is_untrusted = status.kind != "no_files" and status.acts and rest is None
