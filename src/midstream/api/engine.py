@@ -24,9 +24,8 @@ from midstream.config.open_settings import require_trust
 from midstream.config.private_files import FileMissing
 from midstream.core.notices import Envelope
 from midstream.core.run import definition_of
-from midstream.language.errors import UserMistake, did_you_mean
+from midstream.language.errors import UserMistake
 from midstream.language.names import Json, Mode, python_file
-from midstream.language.plan import chat_definition
 from midstream.language.spec import Budget, Definition
 from midstream.runtime.engine.open_run import found, opened
 from midstream.runtime.engine.remote import RemoteMachine
@@ -140,7 +139,7 @@ def open(
     options = Options(
         workspace=Path.cwd() if workspace is None else Path(workspace).absolute(),
         model=model if isinstance(model, str) else None,
-        trusts_workspace=trust is True,
+        trusts_workspace=trust,
         permission_mode=permissions,
         journal="none" if journal == IN_MEMORY else "needed",
     )
@@ -434,16 +433,7 @@ class Engine:
         mode = Mode.parse(workflow) if ":" in workflow else Mode(kind="workflow", name=workflow)
         if mode.kind == "workflow":
             return await library.load(mode.name)
-        roles = library.roles()
-        if mode.name not in roles:
-            raise UserMistake(
-                f"There is no role {mode.name!r}.", hint=did_you_mean(mode.name, roles)
-            )
-        role, guidance = roles[mode.name], library.guidance()
-        chat = chat_definition(
-            mode.name, role, self._parts.tools, guidance, roles, library.workflows()
-        )
-        return chat, None
+        return library.chat(mode.name, self._parts.tools), None
 
     def _info(self, kept: KeptRun) -> RunInfo:
         summary = kept.summary

@@ -13,7 +13,6 @@ from midstream.core.guidance import AGENTS_FILE, is_outdated
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake, did_you_mean
 from midstream.language.names import Json, Mode, python_file
-from midstream.language.plan import chat_definition
 from midstream.runtime.ports import Machine
 from midstream.system.offloop import in_thread
 from midstream.views.run_status import where
@@ -110,12 +109,7 @@ class Switching:
         if machine is not None and not is_done(machine):
             return machine
         equipment = self.runs.equipment
-        self._check_role(name)
-        library = equipment.library
-        roles, guidance = library.roles(), library.guidance()
-        definition = chat_definition(
-            name, roles[name], equipment.tools, guidance, roles, library.workflows()
-        )
+        definition = equipment.library.chat(name, equipment.tools)
         machine = await equipment.engine.start(definition, allowed=self._allowed)
         self.chats[name] = machine
         return machine

@@ -27,7 +27,6 @@ from midstream.language.errors import (
     did_you_mean,
 )
 from midstream.language.names import Json
-from midstream.language.plan import chat_definition
 from midstream.language.spec import ToolSpec
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.ports import Machine
@@ -96,12 +95,7 @@ async def chat_once(
     role: str,
 ) -> Run:
     """Return a chat's run once the role has replied to one prompt, or the turn has failed."""
-    roles = library.roles()
-    if role not in roles:
-        raise UserMistake(f"There is no role {role!r}.", hint=did_you_mean(role, roles))
-    definition = chat_definition(
-        role, roles[role], tools, library.guidance(), roles, library.workflows()
-    )
+    definition = library.chat(role, tools)
     machine = await engine.start(definition, allowed=given.allowed, approvals="deny")
     await machine.settled()
     asking = Asking(engine)

@@ -28,7 +28,7 @@ from midstream.language.errors import (
     did_you_mean,
 )
 from midstream.language.names import Json, python_file
-from midstream.language.plan import sub_workflow
+from midstream.language.plan import chat_definition, sub_workflow
 from midstream.language.problem import Problem, as_text
 from midstream.language.shape import read_file
 from midstream.language.spec import Definition, Guidance, Role, ToolSpec
@@ -109,6 +109,21 @@ class WorkflowLibrary:
         """Return what roles that work in the folder are told of it: where it is, and people's words."""
         words = guidance_here(self._config)
         return words if self._environment is None else (self._environment(), *words)
+
+    def chat(self, name: str, tools: Mapping[str, ToolSpec]) -> Definition:
+        """Return a chat with a role as it is now, with what it may hand on and run. Waits for the disk.
+
+        Args:
+            name: the role's.
+            tools: the tools there are now.
+
+        Raises:
+            UserMistake: there is no such role.
+        """
+        roles = self.roles()
+        if name not in roles:
+            raise UserMistake(f"There is no role {name!r}.", hint=did_you_mean(name, roles))
+        return chat_definition(name, roles[name], tools, self.guidance(), roles, self.workflows())
 
     def workflows(self) -> dict[str, str]:
         """Return every workflow's description by name."""

@@ -27,7 +27,6 @@ from midstream.language.errors import (
     did_you_mean,
 )
 from midstream.language.names import python_file
-from midstream.language.plan import chat_definition
 from midstream.language.spec import Definition
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.open_run import found, opened
@@ -333,9 +332,7 @@ def _chat_now(pinned: Definition, library: WorkflowLibrary, engine: LocalEngine)
     if name not in roles:
         gone = UserMistake(f"There is no role {name!r} any more.", hint=did_you_mean(name, roles))
         return _Now(error=gone)
-    tools, guidance = engine.world.tools.specs(), library.guidance()
-    workflows = library.workflows()
-    return _Now(definition=chat_definition(name, roles[name], tools, guidance, roles, workflows))
+    return _Now(definition=library.chat(name, engine.world.tools.specs()))
 
 
 def _role_of(roles: Mapping[str, object]) -> str:
