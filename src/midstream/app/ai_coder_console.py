@@ -101,7 +101,7 @@ class AICoderConsole:
             left = [machine for machine in session.runs.own() if not is_done(machine)]
             await session.runs.close()
             await self._mentions.close()
-            await session.chats.close()
+            await session.full_window.close()
             await session.history.close()
             await session.equipment.engine.close()
             for line in session.background.left_words(left):

@@ -4,7 +4,6 @@ A chat is a run that is never over by itself, so going on with one of yesterday 
 is here finds it by its number in the list, its name, its words or the beginning of its id.
 """
 
-import asyncio
 import contextlib
 import time
 from collections.abc import Collection, Sequence
@@ -13,16 +12,13 @@ from typing import Final
 import msgspec
 
 from midstream.app.background_runs import Background
-from midstream.app.run_sentences import FORK, is_chat
+from midstream.app.full_window import SUMMARISES
+from midstream.app.run_sentences import FORK
 from midstream.app.switching import Switching
-from midstream.core.events import AgentResponded, CompactionEnded, ConversationCompacted
-from midstream.core.notices import Envelope
-from midstream.core.summaries import INTERRUPTED
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.ports import Machine
 from midstream.runtime.storage import Choice, KeptRun
 from midstream.system.own_process import columns
-from midstream.views.amounts import token_words
 from midstream.views.cells import one_line
 from midstream.views.listing import (
     ACTIVE,
@@ -51,12 +47,6 @@ CHOOSES = "chooses a chat"
 ESC_CHOOSES = "Esc: a new one"
 """And what Esc does."""
 
-FULL = (75, 90)
-"""Percent of a model's window at which a person is told, each once; at the last the chat is compacted."""
-SUMMARISES = (
-    "The older turns are being summarised. Esc or your next line ends that; /queue TEXT waits."
-)
-
 
 class GoesOn(msgspec.Struct, frozen=True, kw_only=True):
     """With which chat a console begins: the newest, or `which`; "" is chosen from a list."""
@@ -72,30 +62,17 @@ class Chats:
         switching: what lines go to.
         background: the runs of the folder, wherever they live.
         is_attended: a person types here; chats of pipes and of `midstream chat` are then left out.
-        compacts: a chat that nears what its model takes is summarised unasked.
     """
 
     def __init__(
-        self,
-        switching: Switching,
-        background: Background,
-        *,
-        is_attended: bool = True,
-        compacts: bool = True,
+        self, switching: Switching, background: Background, *, is_attended: bool = True
     ) -> None:
         self._switching = switching
         self._runs = switching.runs
         self._ui = switching.ui
         self._background = background
         self._is_attended = is_attended
-        self._compacts = compacts
         self._listed: list[KeptRun] = []
-        self._is_closed = False
-        self._warned: dict[str, int] = {}
-        self._futile: set[str] = set()
-        """Chats whose summary came to nothing: none is asked for unasked again."""
-        self._windows: dict[str, tuple[str, int | None]] = {}
-        self._looking: set[asyncio.Task[None]] = set()
 
     # --- the list -------------------------------------------------------------------------------
 
@@ -340,64 +317,6 @@ class Chats:
         if machine is None:
             raise UserMistake("Nothing has been said here yet.", hint="Say something first.")
         return machine
-
-    # --- the window -----------------------------------------------------------------------------
-
-    def on_event(self, envelope: Envelope, machine: Machine | None) -> None:
-        """Look, after a reply in a chat, whether the conversation nears what its model takes."""
-        event = envelope.event
-        if self._is_closed:
-            return
-        if isinstance(event, ConversationCompacted):
-            self._warned.pop(envelope.run, None)
-        if isinstance(event, CompactionEnded) and event.reason != INTERRUPTED:
-            self._futile.add(envelope.run)
-        if not isinstance(event, AgentResponded) or machine is None or not is_chat(machine):
-            return
-        if event.branch:
-            return  # what a task has read is not in the conversation
-        usage = event.usage
-        definition = machine.run.definition
-        if usage is None or not event.is_final or definition is None:
-            return
-        level = next(iter(definition.roles.values())).level
-        used = usage.input_tokens + usage.output_tokens
-        task = asyncio.create_task(self._look(machine, level, usage.model, used))
-        self._looking.add(task)
-        task.add_done_callback(self._looking.discard)
-
-    async def _look(self, machine: Machine, level: str, model: str, used: int) -> None:
-        if model not in self._windows:
-            try:
-                self._windows[model] = await self._runs.equipment.models.window(level)
-            except MidstreamError:
-                return  # nothing is known of it: nothing is said
-        name, window = self._windows[model]
-        share = 0 if not window else 100 * used // window
-        reached = max((percent for percent in FULL if share >= percent), default=0)
-        if not window or not reached:
-            return
-        full = (
-            f"This conversation fills {share} % of the context window of {name} ({token_words(used)} "
-            f"of {token_words(window)})"
-        )
-        if self._compacts and reached == FULL[-1] and machine.run.id not in self._futile:
-            # Words may have begun another turn meanwhile, or nothing is old enough: then it is told.
-            with contextlib.suppress(MidstreamError):
-                await machine.compact()
-                self._ui.say(f"{full}. {SUMMARISES}", kind="note")
-                self._ui.refresh()
-                return
-        if reached > self._warned.get(machine.run.id, 0):
-            self._warned[machine.run.id] = reached
-            self._ui.say(f"{full}: /compact replaces its older turns by a summary.", kind="warning")
-
-    async def close(self) -> None:
-        """Leave nothing behind, and look at nothing more."""
-        self._is_closed = True
-        for task in tuple(self._looking):
-            task.cancel()
-        await asyncio.gather(*self._looking, return_exceptions=True)
 
 
 def _is_number(text: str) -> bool:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from midstream.app.background_runs import Background
 from midstream.app.chats import Chats
+from midstream.app.full_window import FullWindow
 from midstream.app.history import History
 from midstream.app.input import Input
 from midstream.app.run_sentences import is_chat
@@ -50,12 +51,8 @@ class Session:
         self.runs = Runs(self.on_event)
         self.switching = Switching(config, ui, self.runs, allowed=allowed)
         self.background = Background(self.switching)
-        self.chats = Chats(
-            self.switching,
-            self.background,
-            is_attended=is_attended,
-            compacts=config.auto_compact,
-        )
+        self.chats = Chats(self.switching, self.background, is_attended=is_attended)
+        self.full_window = FullWindow(self.switching, compacts=config.auto_compact)
         self.side_questions = SideQuestions(self.switching)
         self.history = History(self.switching, self.background, str(config.workspace))
         source = "user" if is_attended else PIPE
@@ -108,7 +105,7 @@ class Session:
             lost = lost_commands(machine.run)
             if lost:
                 self.ui.say(lost_words(lost), kind="warning")
-        self.chats.on_event(envelope, machine)
+        self.full_window.on_event(envelope, machine)
         if machine is None:
             return
         if is_behind:
