@@ -2,6 +2,7 @@
 the AGENTS.md of a trusted workspace, and which skills there are."""
 
 import hashlib
+import os
 import re
 from collections.abc import Callable
 from functools import partial
@@ -58,9 +59,9 @@ def memory_file(config: ConfigManager) -> Path:
 
     It lies with their settings, not in the folder: nobody else's clone can bring one along.
     """
-    folder = str(config.workspace.resolve())
-    plain = _UNPLAIN.sub("-", config.workspace.resolve().name)[:40] or "root"
-    digest = hashlib.sha256(folder.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    folder = config.workspace.resolve()
+    plain = _UNPLAIN.sub("-", folder.name)[:40] or "root"
+    digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
     return config.user_dir / "memory" / f"{plain}-{digest}.md"
 
 

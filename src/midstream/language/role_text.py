@@ -33,9 +33,8 @@ def head_of(text: str) -> tuple[dict[str, str], str]:
     """
     text = text.replace("\r\n", "\n")
     lines = text.split("\n")
-    ends = (at for at, line in enumerate(lines[1:], 1) if line.strip() == _EDGE)
-    end = next(ends, None) if lines[0].strip() == _EDGE else None
-    if end is None:
+    end = _end_of_head(lines)
+    if lines[0].strip() != _EDGE or end == len(lines):
         return {}, text
     head: dict[str, str] = {}
     key = ""
@@ -47,6 +46,12 @@ def head_of(text: str) -> tuple[dict[str, str], str]:
             key = found[1]
             head[key] = "" if found[2] in _FOLDED else found[2]
     return {key: _unquoted(value) for key, value in head.items()}, "\n".join(lines[end + 1 :])
+
+
+def _end_of_head(lines: list[str]) -> int:
+    """Return which line ends a head, the number of lines where none does."""
+    ends = (at for at, line in enumerate(lines[1:], 1) if line.strip() == _EDGE)
+    return next(ends, len(lines))
 
 
 def _unquoted(value: str) -> str:
@@ -64,15 +69,10 @@ def as_json(name: str, text: str) -> str:
         return text
     lines = text.replace("\r\n", "\n").split("\n")
     role = json.dumps(name.rpartition("/")[2].removesuffix(".md"), ensure_ascii=False)
-    made, end = [f"{{{role}: {{"], len(lines)
-    for at, line in enumerate(lines[1:], 1):
-        if line.strip() == _EDGE:
-            end = at
-            break
-        made.append(_member(line))
-    message = "\n".join(lines[end + 1 :]).strip()
-    made.append(f'"systemMessage": {json.dumps(message, ensure_ascii=False)}}}}}')
-    return "\n".join(made)
+    end = _end_of_head(lines)
+    message = json.dumps("\n".join(lines[end + 1 :]).strip(), ensure_ascii=False)
+    members = (f"{{{role}: {{", *map(_member, lines[1:end]), f'"systemMessage": {message}}}}}')
+    return "\n".join(members)
 
 
 def _member(line: str) -> str:

@@ -83,7 +83,7 @@ class Background:
         Raises:
             UserMistake: too many run already.
         """
-        running = [each.handle for each in self._commands.values() if each.ended is None]
+        running = self._running()
         if self._is_closing or len(running) >= MAX_RUNNING:
             raise UserMistake(
                 f"{len(running)} commands run in the background already: {', '.join(running)}.",
@@ -95,6 +95,9 @@ class Background:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return command
+
+    def _running(self) -> list[str]:
+        return [each.handle for each in self._commands.values() if each.ended is None]
 
     async def _follow(self, command: Command, work: Work) -> None:
         try:
@@ -123,10 +126,8 @@ class Background:
         """
         command = self._commands.get(handle)
         if command is None or command.ended is not None:
-            running = [each.handle for each in self._commands.values() if each.ended is None]
-            raise UserMistake(
-                f"No command {handle} runs.", hint=f"Running: {', '.join(running) or 'none'}."
-            )
+            hint = f"Running: {', '.join(self._running()) or 'none'}."
+            raise UserMistake(f"No command {handle} runs.", hint=hint)
         command.stop.set()
 
     async def close(self) -> None:
