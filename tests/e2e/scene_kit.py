@@ -102,6 +102,9 @@ class Listener(Chronicle):
         """Remember which words."""
         self.handed = words
 
+    def apply(self, setting: str, value: str) -> bool:
+        return False
+
     def refresh(self) -> None:
         """Draw nothing."""
 

@@ -215,3 +215,24 @@ def test_typed_text_survives_every_width(tmp_path: Path) -> None:
         gate.open()
         screen.wait_for("end.")
         assert screen.lines()[screen.cursor()[1]] == "› half a thought"
+
+
+def test_another_theme_counts_at_once_and_at_the_next_start(tmp_path: Path) -> None:
+    with console(tmp_path, "--model", "offline") as screen:
+        wait_for_prompt(screen)
+        screen.type("/config theme lihgt\r")
+        screen.wait_for('Did you mean "light"?')
+        screen.settle()
+        assert b"38;5;" not in screen.raw
+        screen.type("/config theme light\r")
+        screen.wait_for("It is in effect now.")
+        screen.settle()
+        light = b"\x1b[38;5;24m"
+        assert light in screen.raw
+        cell = screen.cell(screen.cursor()[0] - 2, screen.cursor()[1])
+        assert (cell.data, cell.fg) == ("›", "005f87")
+    with console(tmp_path, "--model", "offline") as screen:
+        wait_for_prompt(screen)
+        screen.type("/cost\r")
+        screen.settle()
+        assert b"38;5;" in screen.raw

@@ -24,6 +24,7 @@ from midstream.core.routing import Destination, Route, Unclear, is_command, is_g
 from midstream.core.run import Inbox, Run, Visit, with_visit
 from midstream.language.names import Policy
 from midstream.language.spec import Definition, Workflow
+from midstream.tui.themes import Look
 from midstream.views.run_status import Waiting
 from midstream.views.turns import Turn
 
@@ -448,7 +449,7 @@ async def _main(folder: str, fresh_s: float) -> int:
         history_folder=Path(folder) if folder else None,
         fresh_s=fresh_s,
         leave_s=float(os.environ.get("LEAVE_S", "60")),
-        colour="NO_COLOR" not in os.environ,
+        look=Look(os.environ.get("THEME", "auto"), colour="NO_COLOR" not in os.environ),
         notifications="bell" if "BELL" in os.environ else "off",
         away_s=0.0,
         editing="vi" if os.environ.get("EDITING") == "vi" else "emacs",

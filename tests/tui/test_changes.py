@@ -11,7 +11,8 @@ from midstream.system.diff import MAX_TOLD_CHARS, MAX_TOLD_LINES, file_diff
 from midstream.tui.changed_lines import MAX_ROWS, diff_lines
 from midstream.tui.event_lines import Block
 from midstream.tui.event_renderer import EventRenderer
-from midstream.tui.styled_lines import Line, to_plain, without_colour
+from midstream.tui.styled_lines import Line, to_plain
+from midstream.tui.themes import NO_COLOUR, sgr
 
 CALLED = ToolCalled(
     call_id="c1",
@@ -118,7 +119,7 @@ def test_what_differs_in_a_line_is_marked_without_colour_too() -> None:
 
     assert [text for _, text in old.fragments] == ["-total = ", "price", " + tax"]
     assert [text for _, text in new.fragments] == ["+total = ", "cost", " + tax"]
-    assert without_colour(old.fragments[1][0]) == "4"
+    assert sgr(old.fragments[1][0], NO_COLOUR) == "4"
 
 
 def test_lines_with_little_in_common_are_not_marked() -> None:

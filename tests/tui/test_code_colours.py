@@ -5,12 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midstream.tui.markdown import MAX_CODE_CHARS, highlighted, rendered
-from midstream.tui.styled_lines import without_colour
+from midstream.tui.themes import NO_COLOUR, THEMES, sgr
 
 PYTHON = (
     '@cached\ndef f(x: int) -> str:\n    """Doc."""\n    return "a" if x > 1 else None  # why\n'
 )
-READABLE = {"", "1", "2", "31", "32", "35", "36"}
+READABLE = {"", "1", *THEMES["auto"].colours}
 
 
 def text_of(code: str, language: str) -> str:
@@ -20,10 +20,10 @@ def text_of(code: str, language: str) -> str:
 def test_kinds_of_words_have_styles_of_their_own() -> None:
     styles = {text: style for style, text in highlighted(PYTHON, "py")}
 
-    assert styles["def"] == "35"
+    assert styles["def"] == "keyword"
     assert styles["f"] == "1"
-    assert styles['"a"'] == "32"
-    assert styles["# why"] == "2"
+    assert styles['"a"'] == "string"
+    assert styles["# why"] == "muted"
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_a_blocks_language_colours_it_from_the_first_column_on() -> None:
     (line,) = lines
     assert line.mark == ""
     assert [(style, text) for style, text in line.fragments if text.strip()] == [
-        ("35", "def"),
+        ("keyword", "def"),
         ("1", "f"),
         ("", "(): "),
-        ("35", "pass"),
+        ("keyword", "pass"),
     ]
 
 
@@ -75,7 +75,7 @@ def test_markdown_has_no_colour_that_vanishes() -> None:
     lines = rendered(text, width=40)
 
     codes = {code for line in lines for style, _ in line.fragments for code in style.split(";")}
-    assert codes <= {"", "1", "2", "3", "4", "9", *map(str, range(31, 37))}
+    assert codes <= {*READABLE, "3", "4", "9"}
 
 
 def test_controls_in_code_are_visible() -> None:
@@ -85,6 +85,6 @@ def test_controls_in_code_are_visible() -> None:
 
 
 def test_without_colour_code_keeps_its_weight() -> None:
-    styles = {without_colour(style) for style, _ in highlighted(PYTHON, "python")}
+    styles = {sgr(style, NO_COLOUR) for style, _ in highlighted(PYTHON, "python")}
 
     assert styles <= {"", "1", "2"}

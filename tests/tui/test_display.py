@@ -12,6 +12,7 @@ from prompt_toolkit.output import DummyOutput
 
 from midstream.tui.display import Display
 from midstream.tui.layout import layout_of
+from midstream.tui.themes import Look
 
 
 async def while_open(look: Callable[[Display, list[str]], None]) -> None:
@@ -25,7 +26,11 @@ async def while_open(look: Callable[[Display, list[str]], None]) -> None:
 
     with create_pipe_input() as keys:
         display = Display(
-            io.StringIO(), colour=False, editing="emacs", input=keys, output=DummyOutput()
+            io.StringIO(),
+            look=Look(colour=False),
+            editing="emacs",
+            input=keys,
+            output=DummyOutput(),
         )
         layout = layout_of(
             Buffer(),

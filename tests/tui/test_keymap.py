@@ -19,6 +19,7 @@ from midstream.tui import keys
 from midstream.tui.interface import ConsoleInterface
 from midstream.tui.keymap import BEGINNINGS, KEYMAP, WHEN, Key, keys_page, keys_text
 from midstream.tui.prompt import Prompt
+from midstream.tui.themes import Look
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +38,7 @@ class Nobody:
 
 
 def prompt() -> Prompt:
-    return ConsoleInterface(colour=False)._at(FakeSession())
+    return ConsoleInterface(look=Look(colour=False))._at(FakeSession())
 
 
 def test_the_page_of_keys_is_what_the_table_says() -> None:

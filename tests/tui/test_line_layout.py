@@ -12,9 +12,9 @@ from midstream.tui.styled_lines import (
     to_ansi,
     to_plain,
     width_of,
-    without_colour,
     without_end,
 )
+from midstream.tui.themes import NO_COLOUR, sgr
 
 words = st.text(st.sampled_from("ab ä中👍\t"), max_size=120)
 
@@ -86,15 +86,15 @@ def test_lines_after_the_first_stand_under_it() -> None:
 
 
 def test_without_colour_bold_stays() -> None:
-    assert without_colour("1;36") == "1"
-    assert to_ansi([("1;36", "x"), ("31", "y")], colour=False) == "\x1b[1mx\x1b[0my"
+    assert sgr("1;accent", NO_COLOUR) == "1"
+    assert to_ansi([("1;accent", "x"), ("failed", "y")], NO_COLOUR) == "\x1b[1mx\x1b[0my"
 
 
 # --- text that runs from right to left ----------------------------------------------------------
 
 
 def test_right_to_left_text_turns_round_within_its_fragment_alone() -> None:
-    row = [("36", "▌ "), ("", "שלום עולם"), ("2", " · 120 lines")]
+    row = [("accent", "▌ "), ("", "שלום עולם"), ("muted", " · 120 lines")]
 
     drawn = to_ansi(row)
     assert drawn == (

@@ -4,6 +4,7 @@ import os
 
 import pyte
 import pytest
+from prompt_toolkit.output import ColorDepth
 from reflowing import Reflowing
 
 from midstream.tui.reflow import TO_THE_BOTTOM, beginning, breakable, reflows
@@ -64,7 +65,7 @@ def test_in_tmux_erasing_from_the_first_cell_is_no_clearing_of_the_screen(
     monkeypatch.delenv("STY", raising=False)
     read, write = os.openpty()
     with open(read, "rb", buffering=0) as screen_side, open(write, "w") as stdout:
-        output = TerminalOutput(stdout, colour=False, term="tmux")
+        output = TerminalOutput(stdout, depth=ColorDepth.DEPTH_1_BIT, term="tmux")
         output.erase_down()
         output.flush()
         output.writer.close()

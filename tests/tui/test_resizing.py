@@ -19,6 +19,7 @@ from midstream.tui.display import Display
 from midstream.tui.layout import layout_of
 from midstream.tui.reflow import TO_THE_BOTTOM
 from midstream.tui.styled_lines import Row
+from midstream.tui.themes import Look
 
 WIDE = "漢字とかな"
 SIZES = [(columns, lines) for columns in (100, 99, 61, 60, 41, 120) for lines in (30, 29, 24, 36)]
@@ -99,7 +100,7 @@ async def drawn_over(
     printed: list[str] = []
     buffer = Buffer(document=Document("half a thought"))
     with create_pipe_input() as keys:
-        display = Display(stdout, colour=True, editing="emacs", input=keys)
+        display = Display(stdout, look=Look(), editing="emacs", input=keys)
         layout = layout_of(
             buffer,
             above=shown.above,

@@ -14,6 +14,7 @@ from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.live_region import LiveText
 from midstream.tui.scrollback import Scrollback
 from midstream.tui.styled_lines import Line
+from midstream.tui.themes import Look
 
 
 class Paper:
@@ -29,7 +30,7 @@ class Paper:
             EventRenderer(with_cards=True),
             self.live,
             width=lambda: 80,
-            colour=False,
+            look=Look(colour=False),
             draw=self.draw,
         )
 

@@ -216,6 +216,9 @@ class UI(Protocol):
     def hand(self, words: str) -> None:
         """Put words into the editor, to be changed and sent again; nothing typed there is lost."""
 
+    def apply(self, setting: str, value: str) -> bool:
+        """Look as a setting says from now on; return False where that is for the next start, if at all."""
+
     def refresh(self) -> None:
         """Draw the status anew: the mode, the state or the open questions changed."""
 

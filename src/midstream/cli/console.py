@@ -66,12 +66,13 @@ def _ask_trust(status: TrustStatus, store: TrustStore) -> bool:
 
 async def _in_terminal(config: ConfigManager, options: Options) -> int:
     from midstream.tui.interface import ConsoleInterface
+    from midstream.tui.themes import Look, has_256
 
     # A descriptor of its own: what others write to stdout meanwhile is told, not drawn over it.
     own = os.fdopen(os.dup(STDOUT), "w", encoding="utf-8")
     ui = ConsoleInterface(
         history_folder=config.state_dir,
-        colour=not os.environ.get("NO_COLOR"),
+        look=Look(config.theme, colour=not os.environ.get("NO_COLOR"), many=has_256(os.environ)),
         stdout=own,
         notifications=config.notifications,
         editing=config.editing,

@@ -53,10 +53,12 @@ from midstream.config.settings import (
     PATIENCE_PARTS,
     PERMISSION_MODE,
     RULE_KEYS,
+    THEME,
     WEB_SEARCH,
     WEB_SEARCH_PARTS,
     Editing,
     Notifications,
+    Theme,
     for_every_level,
     read_settings,
     with_mode,
@@ -239,6 +241,11 @@ class ConfigManager:
     def notifications(self) -> Notifications:
         """Return how the terminal calls a person who looks elsewhere."""
         return cast(Notifications, self.value(NOTIFICATIONS))
+
+    @property
+    def theme(self) -> Theme:
+        """Return in which colours the console is drawn."""
+        return cast(Theme, self.value(THEME))
 
     @property
     def budget(self) -> Budget | None:

@@ -23,6 +23,11 @@ Editing: TypeAlias = Literal["emacs", "vi"]
 Notifications: TypeAlias = Literal["off", "bell", "desktop"]
 """How the terminal calls a person who looks elsewhere: not at all, by its bell, by a notification."""
 
+Theme: TypeAlias = Literal[
+    "auto", "light", "dark", "colour-blind-light", "colour-blind-dark", "plain"
+]
+"""In which colours the console is drawn: see `tui.themes`."""
+
 CURRENT_MODE: Final = "currentMode"
 DEFAULT_ROLE: Final = "defaultRole"
 AUTO_RESUME: Final = "autoResume"
@@ -31,6 +36,13 @@ EDITING: Final = "editing"
 EDITINGS: Final[tuple[Editing, ...]] = ("emacs", "vi")
 NOTIFICATIONS: Final = "notifications"
 NOTIFICATION_KINDS: Final[tuple[Notifications, ...]] = ("off", "bell", "desktop")
+THEME: Final = "theme"
+THEME_NAMES: Final[tuple[Theme, ...]] = (
+    *("auto", "light", "dark", "colour-blind-light", "colour-blind-dark", "plain"),
+)
+LOOKS: Final = (THEME,)
+"""What a console may do from now on when it is set in it."""
+
 MODELS: Final = "models"
 LEVELS: Final = ("base", "smart", "fast")
 MODEL_KEYS: Final = tuple(f"{MODELS}.{level}" for level in LEVELS)
@@ -78,6 +90,7 @@ KEYS: Final = (
     PERMISSION_MODE,
     EDITING,
     NOTIFICATIONS,
+    *LOOKS,
     *MODEL_KEYS,
     *(f"{PATIENCE}.{part}" for part in PATIENCE_PARTS),
 )
@@ -85,7 +98,7 @@ KEYS: Final = (
 
 _TOP: Final = (
     *(CURRENT_MODE, DEFAULT_ROLE, AUTO_RESUME, PERMISSION_MODE, PERMISSIONS, MODELS, PATIENCE),
-    *(BUDGET, "mcpServers", EDITING, NOTIFICATIONS, AUTO_COMPACT, WEB_SEARCH),
+    *(BUDGET, "mcpServers", EDITING, NOTIFICATIONS, AUTO_COMPACT, WEB_SEARCH, *LOOKS),
 )
 _LONGEST_S: Final = 86_400.0
 
@@ -100,6 +113,7 @@ _NOT_FOR_WORKSPACES: Final = {
     PERMISSION_MODE: ("set the permission mode", _OWN),
     EDITING: ("change the keys", _OWN),
     NOTIFICATIONS: ("set notifications", _OWN),
+    THEME: ("choose the colours", _OWN),
     AUTO_RESUME: ("make runs resume by themselves", _OWN),
     AUTO_COMPACT: ("say when chats are summarised", _OWN),
 }
@@ -271,6 +285,7 @@ _READERS: Final[Mapping[str, Callable[[Node, Report], dict[str, str]]]] = {
     PERMISSION_MODE: partial(_choice, PERMISSION_MODE, PERMISSION_MODES),
     EDITING: partial(_choice, EDITING, EDITINGS),
     NOTIFICATIONS: partial(_choice, NOTIFICATIONS, NOTIFICATION_KINDS),
+    THEME: partial(_choice, THEME, THEME_NAMES),
     MODELS: _models,
     PATIENCE: _patience,
     BUDGET: _budget,

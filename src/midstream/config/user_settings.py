@@ -27,6 +27,8 @@ from midstream.config.settings import (
     PERMISSION_MODE,
     PERMISSION_MODES,
     RULE_KEYS,
+    THEME,
+    THEME_NAMES,
     Editing,
     Notifications,
     read_settings,
@@ -40,7 +42,9 @@ from midstream.safety.redaction import Redactor
 SETTABLE: Final = (*KEYS, *(f"{BUDGET}.{part}" for part in BUDGET_PARTS), *RULE_KEYS)
 """Every key a value can be set for. `models` stands for all of its levels."""
 
-_TEXTS: Final = frozenset({CURRENT_MODE, PERMISSION_MODE, EDITING, NOTIFICATIONS, *MODEL_KEYS})
+_TEXTS: Final = frozenset(
+    {CURRENT_MODE, PERMISSION_MODE, EDITING, NOTIFICATIONS, THEME, *MODEL_KEYS}
+)
 _SECRET_KEY: Final = re.compile(r"(?i)(key|token|secret|password)s?$")
 _LIST: Final = "midstream config lists them."
 _LIST_OF_RULES: Final = 'Write a list of rules as ["exec: make test", "write: docs/**"].'
@@ -151,6 +155,7 @@ FEW_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     AUTO_COMPACT: ("true", "false"),
     EDITING: get_args(Editing),
     NOTIFICATIONS: get_args(Notifications),
+    THEME: THEME_NAMES,
     PERMISSION_MODE: PERMISSION_MODES,
 }
 """The values of those settings that have just a few."""

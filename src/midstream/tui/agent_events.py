@@ -27,7 +27,8 @@ from midstream.tui.event_lines import (
 )
 from midstream.tui.output_tail import Outputs, last_words
 from midstream.tui.run_memory import Branches, Halts, forget
-from midstream.tui.styled_lines import DIM, Line
+from midstream.tui.styled_lines import Line
+from midstream.tui.themes import BOLD, MUTED
 
 
 class AgentEvents:
@@ -65,7 +66,7 @@ class AgentEvents:
             return [*own_words("There is no earlier tool result or reasoning here.", "note")]
         shown, back = found
         which = "" if not back else "  (the one before)" if back == 1 else f"  ({back} before)"
-        heading = Line((("1", shown.title), (DIM, which)), "┊ ", DIM)
+        heading = Line(((BOLD, shown.title), (MUTED, which)), "┊ ", MUTED)
         more = f"+{shown.left_out:,} more characters, kept in the journal"
         end = own_words(more, "note") if shown.left_out else []
         return [heading, result_in_full(shown.text), *end]
@@ -134,7 +135,7 @@ class AgentEvents:
         self._recent.add(title, text)
         if not self.is_verbose:
             return []
-        return [Line(((DIM, title),), "┊ ", DIM), result_in_full(text[:MAX_CHARS])]
+        return [Line(((MUTED, title),), "┊ ", MUTED), result_in_full(text[:MAX_CHARS])]
 
     # --- tools ------------------------------------------------------------------------------
 

@@ -9,7 +9,8 @@ from typing import Final
 
 from midstream.app.ui import Status
 from midstream.safety.sanitize import sanitized
-from midstream.tui.styled_lines import BOLD, CYAN, DIM, Fragment, Row, clipped, width_of
+from midstream.tui.styled_lines import Fragment, Row, clipped, width_of
+from midstream.tui.themes import ACCENT, BOLD, MUTED
 
 ESC_STOPS: Final = "Esc stops"
 
@@ -39,11 +40,11 @@ def bottom_line(status: Status, *, width: int, hint: str = "", esc: str = ESC_ST
     first = [enter, *others, mode, permission]
     words: list[Fragment] = [
         ("", status.state),
-        (CYAN, status.thinking),
+        (ACCENT, status.thinking),
         *(("", note) for note in status.notes),
     ]
     return _fitted(
-        [*first, *words, stops, ("", status.cost), (DIM, status.model)],
+        [*first, *words, stops, ("", status.cost), (MUTED, status.model)],
         room,
         # What a key does has room before words about the run do, though it stands behind them.
         claims=[*first, stops, *words],
@@ -116,6 +117,6 @@ def _fitted(
     for part in dict.fromkeys(parts):
         if part in shown:
             found += (
-                [(DIM, _BETWEEN), (part[0], shown[part])] if found else [(part[0], shown[part])]
+                [(MUTED, _BETWEEN), (part[0], shown[part])] if found else [(part[0], shown[part])]
             )
     return found

@@ -13,19 +13,8 @@ from midstream.safety.sanitize import sanitized
 from midstream.tui.choice_list import Choosing, choices_in
 from midstream.tui.event_lines import question_lines
 from midstream.tui.form import Form
-from midstream.tui.styled_lines import (
-    BOLD,
-    CYAN,
-    DIM,
-    GREEN,
-    MAGENTA,
-    Fragment,
-    Line,
-    Row,
-    clipped,
-    rows,
-    width_of,
-)
+from midstream.tui.styled_lines import Fragment, Line, Row, clipped, rows, width_of
+from midstream.tui.themes import ACCENT, ATTENTION, BOLD, MUTED, OK
 from midstream.views.calls_in_words import question_heading
 
 APPROVAL_WAITS: Final = "empty the line to decide: y · r · n · w"
@@ -44,7 +33,7 @@ def card_rows(question: Question, *, is_focused: bool, height: int, width: int) 
     """Return a card of at most `height` rows. What does not fit is counted, never just missing."""
     lines = question_lines(question)
     all_rows = [row for line in lines for row in rows(line, width)]
-    style = MAGENTA if question.kind == "approval" else CYAN
+    style = ATTENTION if question.kind == "approval" else ACCENT
     if is_focused and all_rows:
         mark: list[Fragment] = [(style, "▸ ")]
         all_rows[0] = [*mark, *all_rows[0][1:]] if width > 5 else all_rows[0]
@@ -59,7 +48,7 @@ def card_rows(question: Question, *, is_focused: bool, height: int, width: int) 
         left_out -= 1
     where = "in full above" if is_focused else "Tab"
     text = f"+{left_out} more line{'' if left_out == 1 else 's'}, {where}"
-    more = Line(((DIM, text),), "│ ", style)
+    more = Line(((MUTED, text),), "│ ", style)
     return [*kept, rows(more, width)[0]] if height > 1 else kept
 
 
@@ -116,7 +105,7 @@ def key_rows(keys: str, width: int) -> list[Row]:
             found.append(key)
         else:
             found[-1:] = [longer]
-    lines = [Line(((MAGENTA, text),), "│ ", MAGENTA, "│ ") for text in found]
+    lines = [Line(((ATTENTION, text),), "│ ", ATTENTION, "│ ") for text in found]
     return [row for line in lines for row in rows(line, width)]
 
 
@@ -148,7 +137,7 @@ def list_rows(question: Question, found: Choosing, *, height: int, width: int) -
     left = room - len(options)
     if len(text) > left >= 2:
         left_out = len(text) - left + 1
-        more = _one_row(((DIM, f"+{left_out} more lines, in full above"),), width)
+        more = _one_row(((MUTED, f"+{left_out} more lines, in full above"),), width)
         # What is asked stands at the end as a rule, and what it is about at the beginning.
         text = [*text[: left - 2], more, *text[-1:]] if left > 2 else [more, *text[-1:]]
     body: _Body = [*((row, False) for row in text), *options]
@@ -196,11 +185,11 @@ def closed_form_rows(
             (row, False) for line in question_lines(question)[1:-1] for row in rows(line, width)
         ]
         found = [*_heading(question, width), *_window(body, height - 1, width)]
-    return [*found, _one_row(((DIM, text),), width)]
+    return [*found, _one_row(((MUTED, text),), width)]
 
 
 def _heading(question: Question, width: int) -> list[Row]:
-    line = Line(((BOLD, question_heading(question)),), "▸ ", CYAN, _BAR)
+    line = Line(((BOLD, question_heading(question)),), "▸ ", ACCENT, _BAR)
     return [rows(line, width)[0]]
 
 
@@ -208,7 +197,7 @@ def _text_rows(question: Question, width: int) -> list[Row]:
     return [
         row
         for text in sanitized(question.text).split("\n")
-        for row in rows(Line((("", text),), _BAR, CYAN, _BAR), width)
+        for row in rows(Line((("", text),), _BAR, ACCENT, _BAR), width)
     ]
 
 
@@ -220,12 +209,12 @@ def _field_row(
     name += " " * (wide - width_of(name))
     is_held = field.name in form.values
     mark = "▸ " if is_here else "✓ " if is_held else "  "
-    style = BOLD if is_here else GREEN if is_held else ""
+    style = BOLD if is_here else OK if is_held else ""
     before: tuple[Fragment, ...] = ((style, f"{mark}{name}"), ("", "  "))
     found = form.specs[field.name].get("description")
     description = found if isinstance(found, str) else ""
     if is_held or field.name in form.drafts:
-        held = ("", form.held(field)) if is_held else (DIM, _draft(form, field))
+        held = ("", form.held(field)) if is_held else (MUTED, _draft(form, field))
         about = description if choices_in(form.specs[field.name]) else field.wants
         return _one_row((*before, held), width), about
     # Where there is a default an empty line takes it.
@@ -237,8 +226,8 @@ def _field_row(
         (f"{field.wants.removesuffix(description).rstrip()}{may}", description),
     ):
         if not is_here or width_of(sanitized(text)) <= room:
-            return _one_row((*before, (DIM, text)), width), left
-    return _one_row((*before, (DIM, f"{field.wants}{may}")), width), field.wants
+            return _one_row((*before, (MUTED, text)), width), left
+    return _one_row((*before, (MUTED, f"{field.wants}{may}")), width), field.wants
 
 
 def _draft(form: Form, field: Field) -> str:
@@ -247,10 +236,10 @@ def _draft(form: Form, field: Field) -> str:
 
 def _about_rows(text: str, width: int) -> _Body:
     """Return what a field is, where its own row does not say it whole."""
-    found = rows(Line(((DIM, text),), "│     ", CYAN, "│     "), width) if text else []
+    found = rows(Line(((MUTED, text),), "│     ", ACCENT, "│     "), width) if text else []
     if len(found) > _ABOUT_ROWS:
         left_out = len(found) - _ABOUT_ROWS + 1
-        more = _one_row(((DIM, f"+{left_out} more rows"),), width, bar="│     ")
+        more = _one_row(((MUTED, f"+{left_out} more rows"),), width, bar="│     ")
         found = [*found[: _ABOUT_ROWS - 1], more]
     return [(row, False) for row in found]
 
@@ -281,7 +270,7 @@ def _option(
     if is_cut:
         text = clipped(text, max(1, width - width_of(mark)))
     rest = "│" + " " * (width_of(mark) - 1)
-    return rows(Line(((BOLD if is_marked else "", text),), mark, CYAN, rest), width)
+    return rows(Line(((BOLD if is_marked else "", text),), mark, ACCENT, rest), width)
 
 
 def _first_rows(found: list[Row], most: int, width: int) -> list[Row]:
@@ -294,7 +283,7 @@ def _first_rows(found: list[Row], most: int, width: int) -> list[Row]:
 
 
 def _problem_rows(problem: str, width: int) -> _Body:
-    line = Line(((MAGENTA, problem),), "│     ✗ ", MAGENTA, "│       ")
+    line = Line(((ATTENTION, problem),), "│     ✗ ", ATTENTION, "│       ")
     return [(row, True) for row in rows(line, width)[:3]]
 
 
@@ -306,7 +295,7 @@ def _one_row(parts: Sequence[Fragment], width: int, *, bar: str = _BAR) -> Row:
         clean = " ".join(sanitized(text).split("\n"))
         shown.append((style, clipped(clean, max(0, room))))
         room -= width_of(shown[-1][1])
-    return rows(Line(tuple(shown), bar, CYAN, bar), width)[0]
+    return rows(Line(tuple(shown), bar, ACCENT, bar), width)[0]
 
 
 def _window(body: _Body, height: int, width: int) -> list[Row]:
@@ -324,8 +313,8 @@ def _window(body: _Body, height: int, width: int) -> list[Row]:
         start = min(start, max(0, hot[0] - 1))
     shown = found[start : start + height]
     if start and height > 2:
-        shown[0] = _one_row(((DIM, f"+{start + 1} more above"),), width)
+        shown[0] = _one_row(((MUTED, f"+{start + 1} more above"),), width)
     below = len(found) - start - height
     if below > 0 and height > 1:
-        shown[-1] = _one_row(((DIM, f"+{below + 1} more below"),), width)
+        shown[-1] = _one_row(((MUTED, f"+{below + 1} more below"),), width)
     return shown

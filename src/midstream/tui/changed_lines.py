@@ -12,7 +12,8 @@ import msgspec
 from midstream.core.conversation import ToolCall
 from midstream.core.events import ToolCalled, ToolReturned
 from midstream.core.notices import FileChanged
-from midstream.tui.styled_lines import BOLD, CYAN, DIM, GREEN, MAGENTA, RED, Fragment, Line
+from midstream.tui.styled_lines import Fragment, Line
+from midstream.tui.themes import ACCENT, ADDED, ATTENTION, BOLD, MUTED, REMOVED
 from midstream.views.side_effects import ChangedFile
 
 MAX_ROWS: Final = 20
@@ -59,8 +60,8 @@ def differences(changes: Sequence[FileChanged], *, is_whole: bool) -> list[Line]
 def change_lines(change: FileChanged, *, max_lines: int | None = MAX_ROWS) -> list[Line]:
     """Return the difference of a file, under its name; at most so many lines, the rest counted."""
     counts = count_words(change.added, change.removed)
-    heading: tuple[Fragment, ...] = ((BOLD, change.path), (DIM, f"  {counts}"))
-    return [Line(heading, MARK, DIM, MARK), *diff_lines(change.diff, max_lines=max_lines)]
+    heading: tuple[Fragment, ...] = ((BOLD, change.path), (MUTED, f"  {counts}"))
+    return [Line(heading, MARK, MUTED, MARK), *diff_lines(change.diff, max_lines=max_lines)]
 
 
 def changed_lines(changes: Sequence[ChangedFile]) -> list[Line]:
@@ -69,7 +70,11 @@ def changed_lines(changes: Sequence[ChangedFile]) -> list[Line]:
     for each in changes:
         counts = count_words(each.diff.added, each.diff.removed)
         note = f"  ({each.note})" if each.note else ""
-        parts = ((BOLD, each.diff.path), (DIM, f"  {counts}" if counts else ""), (MAGENTA, note))
+        parts = (
+            (BOLD, each.diff.path),
+            (MUTED, f"  {counts}" if counts else ""),
+            (ATTENTION, note),
+        )
         found.append(Line(tuple(part for part in parts if part[1]), "  ", "", "    "))
         if each.diff.diff:
             found += diff_lines(each.diff.diff)
@@ -86,7 +91,7 @@ def diff_lines(diff: str, *, max_lines: int | None = None) -> list[Line]:
         lines = lines[: max_lines - 1]
         word = f"+{left + 1:,} more lines" + (f" and {more.strip('[]+')}" if more else "")
         lines.append(f"[{word}: Ctrl-O]")
-    return [Line(fragments, MARK, DIM, MARK) for fragments in _painted(lines)]
+    return [Line(fragments, MARK, MUTED, MARK) for fragments in _painted(lines)]
 
 
 def _painted(lines: Sequence[str]) -> Iterator[tuple[Fragment, ...]]:
@@ -103,7 +108,7 @@ def _painted(lines: Sequence[str]) -> Iterator[tuple[Fragment, ...]]:
             at += removed + added
         elif removed or added:
             for line in lines[at : at + removed + added]:
-                yield ((RED if line.startswith("-") else GREEN, line),)
+                yield ((REMOVED if line.startswith("-") else ADDED, line),)
             at += removed + added
         else:
             yield ((_style_of(lines[at]), lines[at]),)
@@ -112,8 +117,8 @@ def _painted(lines: Sequence[str]) -> Iterator[tuple[Fragment, ...]]:
 
 def _style_of(line: str) -> str:
     if line.startswith("@@ "):
-        return CYAN
-    return DIM if line.startswith(("[", "\\")) else ""
+        return ACCENT
+    return MUTED if line.startswith(("[", "\\")) else ""
 
 
 def _run(lines: Sequence[str], at: int, sign: str) -> int:
@@ -134,8 +139,8 @@ def _marked(old: str, new: str) -> tuple[tuple[Fragment, ...], tuple[Fragment, .
         end -= 1
     same = len(old[1:start].strip()) + len(old[len(old) - end :].strip())
     if same < _MIN_SHARED * max(len(old.strip()), len(new.strip())):
-        return ((RED, old),), ((GREEN, new),)
-    return _parts(old, start, end, RED), _parts(new, start, end, GREEN)
+        return ((REMOVED, old),), ((ADDED, new),)
+    return _parts(old, start, end, REMOVED), _parts(new, start, end, ADDED)
 
 
 def _shared(one: str, other: str) -> int:

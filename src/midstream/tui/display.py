@@ -19,13 +19,14 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.output import ColorDepth, Output
-from prompt_toolkit.styles import Style
+from prompt_toolkit.styles import DynamicStyle, Style
 
 from midstream.config.settings import Editing
 from midstream.tui.desktop import Title
 from midstream.tui.reflow import TO_THE_BOTTOM, breakable, reflows
 from midstream.tui.terminal import TerminalOutput
 from midstream.tui.terminal_replies import without_replies
+from midstream.tui.themes import Look, toolkit_rules
 from midstream.tui.toolkit_keys import ASK, ASK_NO_MORE, is_able, know_modified_keys, mend_vi
 
 _ESCAPE_S: Final = 0.05
@@ -89,7 +90,7 @@ class Display:
         self,
         stdout: TextIO,
         *,
-        colour: bool,
+        look: Look,
         editing: Editing,
         input: Input | None = None,
         output: Output | None = None,
@@ -98,11 +99,12 @@ class Display:
         self.app: _Console | None = None
         """The application, None before `open`."""
         self._stdout = stdout
-        self._colour = colour
+        self._look = look
         self._editing = editing
         self._input = input
         self._output = output
         self._terminal: TerminalOutput | None = None
+        self._styled = ("", Style([]))
         self._title = Title(os.environ.get("TERM"))
 
     # --- holding it -------------------------------------------------------------------------
@@ -127,10 +129,10 @@ class Display:
         app = self.app = _Console(
             layout=layout,
             key_bindings=keys,
-            style=Style([]),
+            style=DynamicStyle(self._style),
             include_default_pygments_style=False,
             erase_when_done=True,
-            color_depth=ColorDepth.DEPTH_4_BIT if self._colour else ColorDepth.DEPTH_1_BIT,
+            color_depth=self._depth,
             editing_mode=EditingMode.VI if is_vi else EditingMode.EMACS,
             cursor=ModalCursorShapeConfig() if is_vi else None,
             before_render=lambda _: before_frame(),
@@ -271,6 +273,17 @@ class Display:
             self._terminal.write_raw(sequence)
             self._terminal.flush()
 
+    def _style(self) -> Style:
+        """Return how prompt_toolkit draws what has a class; the same object as long as nothing changes."""
+        if self._styled[0] != self._look.theme:
+            self._styled = (self._look.theme, Style(toolkit_rules(self._look)))
+        return self._styled[1]
+
+    def _depth(self) -> ColorDepth:
+        if not self._look.has_colour:
+            return ColorDepth.DEPTH_1_BIT
+        return ColorDepth.DEPTH_8_BIT if self._look.is_fixed else ColorDepth.DEPTH_4_BIT
+
     def _write(self, text: str) -> None:
         output = self._out()
         output.write_raw(_unwrapped(text))
@@ -282,7 +295,7 @@ class Display:
             return self._output
         if self._terminal is None:
             self._terminal = TerminalOutput(
-                self._stdout, colour=self._colour, term=os.environ.get("TERM")
+                self._stdout, depth=self._depth(), term=os.environ.get("TERM")
             )
             if reflows(os.environ):
                 # Broken anew, our rows take more of them, and for each one tmux puts the first of the

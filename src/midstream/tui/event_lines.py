@@ -29,20 +29,8 @@ from midstream.core.question import Question
 from midstream.language.errors import with_hint
 from midstream.language.forms import example, fields
 from midstream.language.names import Json, Outcome
-from midstream.tui.styled_lines import (
-    BOLD,
-    CYAN,
-    DIM,
-    GREEN,
-    MAGENTA,
-    RED,
-    Fragment,
-    Line,
-    agent_style,
-    clipped,
-    lines_of,
-    width_of,
-)
+from midstream.tui.styled_lines import Fragment, Line, agent_style, clipped, lines_of, width_of
+from midstream.tui.themes import ACCENT, ATTENTION, BOLD, FAILED, MUTED, OK
 from midstream.views.amounts import duration, span_words, time_of_day
 from midstream.views.calls_in_words import (
     beginning,
@@ -68,12 +56,12 @@ _NAMED: Final = 4
 """Branches that are named, not counted."""
 
 _OUTCOMES: Final[dict[Outcome, tuple[str, str]]] = {
-    "completed": ("✓ ", GREEN),
-    "failed": ("✗ ", RED),
-    "denied": ("✗ ", RED),
-    "not_run": ("■ ", MAGENTA),
-    "stopped": ("■ ", MAGENTA),
-    "unknown": ("? ", MAGENTA),
+    "completed": ("✓ ", OK),
+    "failed": ("✗ ", FAILED),
+    "denied": ("✗ ", FAILED),
+    "not_run": ("■ ", ATTENTION),
+    "stopped": ("■ ", ATTENTION),
+    "unknown": ("? ", ATTENTION),
 }
 
 
@@ -94,7 +82,9 @@ Block: TypeAlias = Line | Words
 def plain_words(words: Words) -> list[Line]:
     """Return words as they were written."""
     if words.is_verbatim:
-        return lines_of(words.text, style=DIM, mark=RESULT_MARK, mark_style=DIM, rest=RESULT_MARK)
+        return lines_of(
+            words.text, style=MUTED, mark=RESULT_MARK, mark_style=MUTED, rest=RESULT_MARK
+        )
     return lines_of(words.text)
 
 
@@ -119,10 +109,10 @@ def labelled(branch: str, lines: list[Line]) -> list[Line]:
 def own_words(text: str, kind: Kind) -> list[Line]:
     """Return the console's own words."""
     mark, style, text_style = {
-        "info": ("· ", CYAN, ""),
-        "note": ("· ", DIM, DIM),
-        "warning": ("! ", MAGENTA, ""),
-        "error": ("✗ ", RED, ""),
+        "info": ("· ", ACCENT, ""),
+        "note": ("· ", MUTED, MUTED),
+        "warning": ("! ", ATTENTION, ""),
+        "error": ("✗ ", FAILED, ""),
     }[kind]
     return lines_of(text, style=text_style, mark=mark, mark_style=style)
 
@@ -130,12 +120,12 @@ def own_words(text: str, kind: Kind) -> list[Line]:
 def heard(text: str) -> Line:
     """Return that words which waited are taken up now, on a row."""
     words = beginning(text)
-    return Line(((DIM, "sent now: "), (DIM, words)), "· ", DIM, shrinks=words)
+    return Line(((MUTED, "sent now: "), (MUTED, words)), "· ", MUTED, shrinks=words)
 
 
 def typed(text: str) -> list[Line]:
     """Return the echo of a line the person sent."""
-    return lines_of(text, style=BOLD, mark="› ", mark_style=CYAN)
+    return lines_of(text, style=BOLD, mark="› ", mark_style=ACCENT)
 
 
 def speech_style(agent: str, branch: str) -> str:
@@ -153,7 +143,7 @@ def speech(agent: str, text: str, *, branch: str = "", is_interrupted: bool = Fa
     if text.strip():
         blocks.append(Words(text.rstrip().strip("\n")))
     if is_interrupted:
-        blocks.append(Line(((MAGENTA, INTERRUPTED_MARK),), SPEAKER, style))
+        blocks.append(Line(((ATTENTION, INTERRUPTED_MARK),), SPEAKER, style))
     return blocks
 
 
@@ -178,7 +168,7 @@ def structured(agent: str, values: Mapping[str, Json], *, branch: str = "") -> L
 def transition(fact: e.StateTransition) -> Line:
     """Return where the run went, and why."""
     way = fact.target if not fact.source else f"{fact.source} → {fact.target}"
-    return Line(((BOLD, way), (DIM, f"  {fact.reason}")), "→ ", CYAN)
+    return Line(((BOLD, way), (MUTED, f"  {fact.reason}")), "→ ", ACCENT)
 
 
 def call_text(call: e.ToolCalled | ToolCall) -> str:
@@ -195,7 +185,7 @@ def call_line(
     words = result_words(fact.name, fact.outcome, without_change(fact.result))
     took = f" · {span_words(took_s)}" if took_s >= 1 else ""
     # The command in full comes with its result in full; how it ended stays in sight.
-    return Line((("", what), (DIM, f" · {words}{took}")), mark, style, shrinks=what)
+    return Line((("", what), (MUTED, f" · {words}{took}")), mark, style, shrinks=what)
 
 
 def result_in_full(text: str) -> Words:
@@ -205,7 +195,7 @@ def result_in_full(text: str) -> Words:
 
 def question_lines(question: Question | e.QuestionAsked) -> list[Line]:
     """Return a question whole: every byte of an approval, every choice by its number."""
-    style = MAGENTA if question.kind == "approval" else CYAN
+    style = ATTENTION if question.kind == "approval" else ACCENT
     found = [Line(((BOLD, question_heading(question)),), "? ", style, "│ ")]
     # "\r\n" would pass as the end of a line: a change of line ends would look like none.
     text = question.text.replace("\r\n", "\u240d\n")
@@ -216,7 +206,7 @@ def question_lines(question: Question | e.QuestionAsked) -> list[Line]:
         text = "\n".join((*lines[1:head], *lines[head + 2 :]))
     found += lines_of(text, mark="│ ", mark_style=style, rest="│ ")
     if question.why:
-        found += lines_of(question.why, style=DIM, mark="│ ", mark_style=style, rest="│ ")
+        found += lines_of(question.why, style=MUTED, mark="│ ", mark_style=style, rest="│ ")
     for number, choice in enumerate(question.choices, 1):
         found += lines_of(
             choice, mark=f"│ {number} ", mark_style=style, rest="│ " + " " * (len(str(number)) + 1)
@@ -243,7 +233,7 @@ def _form(question: Question | e.QuestionAsked) -> list[str]:
 
 
 def _behind_bar(text: str, style: str) -> list[Line]:
-    return lines_of(text, style=DIM, mark="│ ", mark_style=style, rest="│ ")
+    return lines_of(text, style=MUTED, mark="│ ", mark_style=style, rest="│ ")
 
 
 def answer_line(question: e.QuestionAsked | None, question_id: str, answer: Json) -> Line:
@@ -255,7 +245,7 @@ def answer_line(question: e.QuestionAsked | None, question_id: str, answer: Json
         what = number + question_summary(question)
     text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
     is_refused = question is not None and question.kind == "approval" and text == "no"
-    mark, style = ("✗ ", RED) if is_refused else ("✓ ", CYAN)
+    mark, style = ("✗ ", FAILED) if is_refused else ("✓ ", ACCENT)
     return Line((("", what), (BOLD, f"  {shortened(text)}")), mark, style)
 
 
@@ -297,7 +287,7 @@ def interruption(
     if reason:
         parts.append(reason)
     told = " · ".join(parts if not heading else ["", *parts])
-    return Line((*branch_label(label), (BOLD, heading), ("", told)), "⏹ ", MAGENTA)
+    return Line((*branch_label(label), (BOLD, heading), ("", told)), "⏹ ", ATTENTION)
 
 
 def named(branches: Sequence[str]) -> str:
@@ -330,17 +320,17 @@ def ending(
 
     `spent` says what the run took and cost.
     """
-    used = (DIM, f"  {spent}" if spent else "")
+    used = (MUTED, f"  {spent}" if spent else "")
     match fact:
         case e.RunFinished():
-            return [Line(((BOLD, "finished"), used), "✓ ", GREEN)]
+            return [Line(((BOLD, "finished"), used), "✓ ", OK)]
         case e.RunStopped():
-            return [Line(((BOLD, "stopped"), ("", f": {fact.reason}"), used), "■ ", MAGENTA)]
+            return [Line(((BOLD, "stopped"), ("", f": {fact.reason}"), used), "■ ", ATTENTION)]
         case e.RunFailed():
             where = f" in {fact.state}" if fact.state else ""
             if is_known:
-                return [Line(((BOLD, f"failed{where}"), used), "✗ ", RED)]
-            found = lines_of(f"failed{where}: {fact.error}", mark="✗ ", mark_style=RED)
+                return [Line(((BOLD, f"failed{where}"), used), "✗ ", FAILED)]
+            found = lines_of(f"failed{where}: {fact.error}", mark="✗ ", mark_style=FAILED)
             return found + (lines_of(fact.hint, mark="  ") if fact.hint else [])
 
 
@@ -356,13 +346,13 @@ def begun(names: Sequence[str], verb: str, *, within: str) -> Line:
         f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     )
     said = f"  {_ONE.get(verb, verb) if len(names) == 1 else verb}"
-    return Line((*branch_label(within), (BOLD, shown), (DIM, said)), "▶ ", CYAN)
+    return Line((*branch_label(within), (BOLD, shown), (MUTED, said)), "▶ ", ACCENT)
 
 
 def joined(state: str, done: int, of: int, *, within: str) -> Line:
     """Return what a state's branches came to."""
     count = f"{of} branches joined" if done == of else f"{done} of {of} branches joined"
-    return Line((*branch_label(within), (BOLD, state), ("", f"  {count}")), "✓ ", GREEN)
+    return Line((*branch_label(within), (BOLD, state), ("", f"  {count}")), "✓ ", OK)
 
 
 def branch_ending(
@@ -376,16 +366,16 @@ def branch_ending(
     match fact:
         case e.BranchFinished():
             after = f"  after {duration(took_s)}" if took_s >= 1 else ""
-            return [Line(((BOLD, "finished"), (DIM, after)), "✓ ", GREEN)]
+            return [Line(((BOLD, "finished"), (MUTED, after)), "✓ ", OK)]
         case e.BranchStopped():
             why = f": {fact.reason}{f' · {details}' if details else ''}"
-            return [Line(((BOLD, "stopped"), ("", why)), "■ ", MAGENTA)]
+            return [Line(((BOLD, "stopped"), ("", why)), "■ ", ATTENTION)]
         case e.BranchFailed():
             where = f"failed in {fact.state}" if fact.state else "failed"
             if is_known:
-                return [Line(((BOLD, where),), "✗ ", RED)]
+                return [Line(((BOLD, where),), "✗ ", FAILED)]
             text = with_hint(f"{where}: {fact.error}", fact.hint)
-            return lines_of(text, mark="✗ ", mark_style=RED)
+            return lines_of(text, mark="✗ ", mark_style=FAILED)
 
 
 def trouble(fact: e.StateFailed, *, is_known: bool) -> list[Line]:

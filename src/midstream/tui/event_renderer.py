@@ -42,8 +42,9 @@ from midstream.tui.event_lines import (
 )
 from midstream.tui.output_tail import Outputs
 from midstream.tui.run_memory import Branches, Halt, Halts, Tally, forget
-from midstream.tui.styled_lines import DIM, Line
+from midstream.tui.styled_lines import Line
 from midstream.tui.talk_events import TalkEvents, past_blocks, session_lines
+from midstream.tui.themes import ACCENT, BOLD, MUTED
 from midstream.views.calls_in_words import beginning
 
 _BETWEEN = (
@@ -241,7 +242,7 @@ class EventRenderer:
                 return [*said, *self._branches.labelled(run, fact.branch, notice)]
             case e.WorkflowOutput():
                 if fact.kind == "result":
-                    return [Line((("1", "result"),), SPEAKER, "1"), Words(fact.text)]
+                    return [Line(((BOLD, "result"),), SPEAKER, BOLD), Words(fact.text)]
                 return self._branches.labelled(run, fact.branch, own_words(fact.text, "note"))
             case e.StateFailed():
                 failed = self.agents.failure(run, fact.branch)
@@ -277,7 +278,7 @@ class EventRenderer:
         if fact.definition.kind == "chat":
             self._chats.add(run)
             return []
-        return [Line((("1", fact.workflow), (DIM, f"  started, run {run}")), "▶ ", "36")]
+        return [Line(((BOLD, fact.workflow), (MUTED, f"  started, run {run}")), "▶ ", ACCENT)]
 
     def _moved(self, run: str, fact: e.StateTransition) -> list[Block]:
         self._branches.entered(run, fact.branch, fact.target)

@@ -21,17 +21,8 @@ from midstream.tui.editor import Editor, esc_in_vi
 from midstream.tui.event_lines import question_lines
 from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.live_region import LiveText
-from midstream.tui.styled_lines import (
-    CYAN,
-    DIM,
-    MAGENTA,
-    Fragment,
-    Line,
-    Row,
-    clipped,
-    rows,
-    width_of,
-)
+from midstream.tui.styled_lines import Fragment, Line, Row, clipped, rows, width_of
+from midstream.tui.themes import ACCENT, ATTENTION, MUTED
 from midstream.tui.turn_list import keys_for, turn_rows
 from midstream.views.run_status import Waiting
 from midstream.views.todo_list import open_items, summary_of
@@ -370,8 +361,8 @@ def _choice(dialog: Dialog, questions: Sequence[Question], width: int) -> list[R
     about = "a question that came meanwhile" if asked is None else cards.summary_of(asked)
     text = f"You began this line before it was asked: {about}"
     return [
-        *rows(Line((("", text),), "? ", MAGENTA), width),
-        *rows(Line(((MAGENTA, cards.UNCLEAR_KEYS),), "  ", MAGENTA), width),
+        *rows(Line((("", text),), "? ", ATTENTION), width),
+        *rows(Line(((ATTENTION, cards.UNCLEAR_KEYS),), "  ", ATTENTION), width),
     ]
 
 
@@ -388,12 +379,12 @@ def todo_rows(items: Sequence[TodoItem], *, width: int, height: int) -> list[Row
         return []
     room = max(1, width - 3)
     head = clipped(_one_line(summary_of(items)), room)
-    found = [rows(Line((("", head),), "☐ ", CYAN), width)[0]]
+    found = [rows(Line((("", head),), "☐ ", ACCENT), width)[0]]
     if len(left) > 1 and height > 1:
         then = " · ".join(_one_line(item.text) for item in left[1:_NEXT])
         more = f" · +{len(left) - _NEXT}" if len(left) > _NEXT else ""
         words = f"{clipped(f'then: {then}', max(1, room - width_of(more)))}{more}"
-        found.append(rows(Line(((DIM, words),), "  ", DIM), width)[0])
+        found.append(rows(Line(((MUTED, words),), "  ", MUTED), width)[0])
     return found
 
 
@@ -419,7 +410,7 @@ def waiting_rows(waiting: Sequence[Waiting], width: int) -> list[Row]:
     left_out = len(waiting) - WAITING_SHOWN if len(waiting) > WAITING_SHOWN else 0
     found: list[Row] = []
     if left_out:
-        found.append([(DIM, clipped(f"   +{left_out} more waiting", max(1, width)))])
+        found.append([(MUTED, clipped(f"   +{left_out} more waiting", max(1, width)))])
     back = next((line.id for line in reversed(waiting) if line.can_be_withdrawn), "")
     for line in waiting[left_out:]:
         found.append(_waiting_row(line, width, hint="Up takes it back" if line.id == back else ""))
@@ -443,5 +434,5 @@ def _waiting_row(line: Waiting, width: int, *, hint: str) -> Row:
         "",
     )
     fate = fate or clipped(f" · {line.brief}", max(0, room - 4))
-    said: list[Fragment] = [("", clipped(words, max(0, room - width_of(fate)))), (DIM, fate)]
-    return rows(Line(tuple(said), "⏳ ", DIM), width)[0]
+    said: list[Fragment] = [("", clipped(words, max(0, room - width_of(fate)))), (MUTED, fate)]
+    return rows(Line(tuple(said), "⏳ ", MUTED), width)[0]

@@ -18,7 +18,8 @@ from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
 from midstream.tui.background_tasks import BackgroundTasks
 from midstream.tui.scrollback import Scrollback
-from midstream.tui.styled_lines import DIM, Line, Row, clipped, rows
+from midstream.tui.styled_lines import Line, Row, clipped, rows
+from midstream.tui.themes import MUTED
 
 if TYPE_CHECKING:
     from midstream.views.graph import Graph
@@ -84,7 +85,7 @@ def graph_rows(picture: Drawn, *, room: int, width: int) -> list[Row]:
         is_here = any(top <= at < end for top, end in picture.here)
         # Sanitized first: what shows a control character takes more cells than that did.
         words = clipped(sanitized(text), max(1, width - len(_MARK)))
-        line = Line((("" if is_here else DIM, words),), _MORE if is_cut else _MARK, DIM, _MARK)
+        line = Line((("" if is_here else MUTED, words),), _MORE if is_cut else _MARK, MUTED, _MARK)
         found += rows(line, width)[:1]
     return found
 

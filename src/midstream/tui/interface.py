@@ -23,7 +23,7 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 
 from midstream.app.ui import Console, InFull
-from midstream.config.settings import Editing, Notifications
+from midstream.config.settings import THEME, Editing, Notifications
 from midstream.core.events import RunFailed, RunFinished, RunStopped
 from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question
@@ -49,6 +49,7 @@ from midstream.tui.live_region import LiveText
 from midstream.tui.own_shell import OwnShell
 from midstream.tui.prompt import Prompt, now
 from midstream.tui.scrollback import Behind, Scrollback
+from midstream.tui.themes import THEMES, Look
 from midstream.views.side_effects import ChangedFile
 
 FRESH_S: Final = 0.4
@@ -67,7 +68,7 @@ class ConsoleInterface:
         self,
         *,
         history_folder: Path | None = None,
-        colour: bool = True,
+        look: Look | None = None,
         fresh_s: float = FRESH_S,
         leave_s: float = LEAVE_S,
         editing: Editing = "emacs",
@@ -82,7 +83,7 @@ class ConsoleInterface:
 
         Args:
             history_folder: where typed lines are kept across sessions; None keeps them in memory.
-            colour: whether to use colours (see NO_COLOR); bold and dim stay.
+            look: how it is drawn, by default in the theme `auto`.
             fresh_s: how long an approval must have been drawn before a key counts, in seconds.
             leave_s: how long a second Ctrl-C leaves, in seconds.
             editing: whose keys the line is edited with, of Emacs or of vi.
@@ -93,6 +94,7 @@ class ConsoleInterface:
             away_s: how long without a key a person is taken to look elsewhere, in seconds.
             folder: what the title names, by default the current folder.
         """
+        self._look = look or Look()
         self._fresh_s = fresh_s
         self._folder = folder_name(folder)
         self._session: Console | None = None
@@ -101,7 +103,7 @@ class ConsoleInterface:
         self._display = Display(
             # Now, not when it is first drawn to: what is printed later may be told through this UI.
             stdout or sys.stdout,
-            colour=colour,
+            look=self._look,
             editing=editing,
             input=input,
             output=output,
@@ -112,7 +114,7 @@ class ConsoleInterface:
             self._renderer,
             self._live,
             width=self._display.width,
-            colour=colour,
+            look=self._look,
             draw=self._display.draw,
         )
         self._background = BackgroundTasks(self._scrollback)
@@ -206,6 +208,14 @@ class ConsoleInterface:
     def follow(self, run: Callable[[], Run] | None) -> bool:
         """Keep the graph of a run above the prompt; see `UI.follow`."""
         self._graph_panel.follow(run)
+        self.refresh()
+        return True
+
+    def apply(self, setting: str, value: str) -> bool:
+        """Draw in another theme from now on; see `UI.apply`."""
+        if setting != THEME or value not in THEMES:
+            return False
+        self._look.theme = value
         self.refresh()
         return True
 

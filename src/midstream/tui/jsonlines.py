@@ -83,6 +83,10 @@ class JsonUI:
     def refresh(self) -> None:
         """Do nothing: the status is in the events."""
 
+    def apply(self, setting: str, value: str) -> bool:
+        """Have no look of its own to change."""
+        return False
+
     def copy(self, text: str) -> bool:
         """Know of no clipboard."""
         return False

@@ -35,11 +35,10 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from midstream.safety.sanitize import joiners, masked
 from midstream.tui.styled_lines import LEFT_TO_RIGHT, Row, has_right_to_left, width_of
+from midstream.tui.themes import ACCENT
 
-_COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray")
 _FLAGS = {
     "1": "bold",
-    "2": "dim",
     "3": "italic",
     "4": "underline",
     "7": "reverse",
@@ -52,11 +51,7 @@ def toolkit_style(style: str) -> str:
     """Return one of our styles in prompt_toolkit's words."""
     words = []
     for code in filter(None, style.split(";")):
-        number = int(code)
-        if 30 <= number < 38:
-            words.append(f"ansi{_COLOURS[number - 30]}")
-        elif code in _FLAGS:
-            words.append(_FLAGS[code])
+        words.append(_FLAGS.get(code, f"class:{code}"))
     return " ".join(words)
 
 
@@ -136,7 +131,7 @@ def layout_of(
         dont_extend_height=True,
         height=lambda: Dimension(min=1, max=editor_height()),
         get_line_prefix=lambda number, wraps: [
-            ("ansicyan", prompt() if number == 0 and wraps == 0 else " " * len(prompt()))
+            (toolkit_style(ACCENT), prompt() if number == 0 and wraps == 0 else " " * len(prompt()))
         ],
     )
     parts = HSplit(

@@ -14,17 +14,8 @@ from midstream.core.conversation import tokens_in
 from midstream.core.events import ToolCalled
 from midstream.tui.event_lines import SPEAKER, branch_label, call_text, speaker, speech_style
 from midstream.tui.output_tail import Outputs
-from midstream.tui.styled_lines import (
-    CYAN,
-    DIM,
-    MAGENTA,
-    Fragment,
-    Line,
-    Row,
-    clipped,
-    rows,
-    width_of,
-)
+from midstream.tui.styled_lines import Fragment, Line, Row, clipped, rows, width_of
+from midstream.tui.themes import ACCENT, ATTENTION, MUTED
 from midstream.views.amounts import duration, time_of_day, token_words
 from midstream.views.lanes import Lane
 
@@ -115,7 +106,9 @@ class LiveText:
         since = self._timed(lanes, now)
         head: list[Row] = []
         if progress and lanes and self._has_room(len(lanes), height, run):
-            head = rows(Line((("", clipped(progress, max(4, width - 3))),), "▶ ", CYAN), width)[:1]
+            head = rows(Line((("", clipped(progress, max(4, width - 3))),), "▶ ", ACCENT), width)[
+                :1
+            ]
         found = [*self._rows(calls, lanes, height - len(head), width, now, since, run)]
         # Above the lines of those at work, below what is said.
         place = next((n for n, row in enumerate(found) if row[0][1] in ("⋯ ", "? ")), len(found))
@@ -170,7 +163,7 @@ class LiveText:
             for lane in lanes
         ]
         if left_out > 0 and has_lanes:
-            more = Line(((DIM, f"+{left_out + 1} more at work"),), "  ", DIM)
+            more = Line(((MUTED, f"+{left_out + 1} more at work"),), "  ", MUTED)
             below.append(rows(more, width)[0])
         room = height - len(below)
         if loud is not None and room > 0:
@@ -237,7 +230,7 @@ class LiveText:
     def _speaker_rows(self, key: _Key, item: str, height: int, width: int) -> list[Row]:
         _, branch, agent = key
         words = self._words.get(key)
-        text, text_style = (words, "") if words else (self._thoughts.get(key, ""), DIM)
+        text, text_style = (words, "") if words else (self._thoughts.get(key, ""), MUTED)
         # On a single row there is none to say who speaks: the mark stands before the words.
         mark = SPEAKER if height < 2 else ""
         style = speech_style(agent, branch)
@@ -259,7 +252,7 @@ class LiveText:
         said = clipped(f" {' '.join(progress.split())}" if progress else "", room // 2)
         what = clipped(" ".join(call_text(call).split()), room - width_of(said))
         named = branch_label(call.branch)
-        return rows(Line((*named, (DIM, what + said)), "⋯ ", DIM), width)[0]
+        return rows(Line((*named, (MUTED, what + said)), "⋯ ", MUTED), width)[0]
 
 
 def _lane_row(lane: Lane, doing: str, width: int, *, took_s: float, streamed: int) -> Row:
@@ -283,5 +276,5 @@ def _lane_row(lane: Lane, doing: str, width: int, *, took_s: float, streamed: in
     while before and width_of(" · ".join((*before, words))) > room:
         before.pop()
     what = clipped(" · ".join((*before, words)), room)
-    mark, style = ("? ", MAGENTA) if lane.is_parked else ("⋯ ", DIM)
-    return rows(Line((*named, (DIM, what + took)), mark, style), width)[0]
+    mark, style = ("? ", ATTENTION) if lane.is_parked else ("⋯ ", MUTED)
+    return rows(Line((*named, (MUTED, what + took)), mark, style), width)[0]

@@ -3,8 +3,7 @@
 What a model wrote must all be seen. So the parts of markdown that hide text are off: HTML, link
 definitions, image addresses and terminal hyperlinks (an address stands beside its link's words). Rich's
 own markup, emoji codes and syntax colours (a background of their own) are off as well; code whose
-language is named has ours. These are few and from the basic sixteen, those that can be read on a light
-and on a dark background alike: no black, white, blue, yellow or bright ones. What they say the text
+language is named has ours. These are few, and those of the theme. What they say the text
 says, too. Highlighting never changes a text: what comes out is what went in, or the block stays plain.
 It is bounded in characters, in the length of a line, and in time (of the processor: other work beside
 us takes no colours away).
@@ -20,7 +19,19 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from midstream.safety.sanitize import sanitized
-from midstream.tui.styled_lines import BOLD, CYAN, DIM, GREEN, MAGENTA, PLAIN, RED, Fragment, Line
+from midstream.tui.styled_lines import Fragment, Line
+from midstream.tui.themes import (
+    ACCENT,
+    ADDED,
+    BOLD,
+    CODE,
+    FAILED,
+    KEYWORD,
+    MUTED,
+    PLAIN,
+    REMOVED,
+    STRING,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -34,8 +45,8 @@ _TAB_SIZE: Final = 4
 _MARKS: Final = re.compile(r"[*_`#>|~\[]|^[^\S\n]*+(?:(?:[-+]|\d++[.)])\s|---|===)", re.MULTILINE)
 
 
-_READABLE: Final = frozenset({RED, GREEN, MAGENTA, CYAN})
-"""Colours that can be read on a light and on a dark background."""
+_RICHS: Final = {1: FAILED, 2: STRING, 5: KEYWORD, 6: CODE}
+"""Our names for rich's colours, those of the basic sixteen that have one."""
 
 
 def has_markdown(text: str) -> bool:
@@ -79,7 +90,7 @@ def _code_lines(text: str, language: str, *, until: float) -> list[Line]:
     code = sanitized(text).rstrip().expandtabs(_TAB_SIZE)
     fragments = highlighted(code, language, until=until)
     if len(fragments) < 2:
-        fragments = [(CYAN, code)]
+        fragments = [(CODE, code)]
     lines: list[list[Fragment]] = [[]]
     for style, part in fragments:
         first, *others = part.split("\n")
@@ -153,14 +164,14 @@ def _sgr(style: "Style | None") -> str:
     if style is None:
         return ""
     codes: list[str] = []
-    flags = ((style.bold, "1"), (style.dim, "2"), (style.italic, "3"), (style.underline, "4"))
+    flags = ((style.bold, BOLD), (style.dim, MUTED), (style.italic, "3"), (style.underline, "4"))
     codes += [code for is_on, code in flags if is_on]
     if style.strike:
         codes.append("9")
     if style.color is not None and style.color.number is not None and style.color.number < 16:
         # Bright ones vanish on some background or other, and bold is drawn bright by many.
-        colour = str(30 + style.color.number % 8)
-        codes += [colour] if colour in _READABLE and not style.bold else []
+        colour = _RICHS.get(style.color.number % 8, PLAIN)
+        codes += [colour] if colour and not style.bold else []
     return ";".join(codes)
 
 
@@ -176,22 +187,22 @@ MAX_S: Final = 0.3
 _EACH: Final = 64
 
 _STYLES: Final = (
-    ("Comment.Preproc", MAGENTA),
-    ("Comment", DIM),
-    ("Keyword", MAGENTA),
-    ("Operator.Word", MAGENTA),
-    ("Literal.String.Doc", DIM),
-    ("Literal.String", GREEN),
-    ("Literal.Number", CYAN),
-    ("Keyword.Constant", CYAN),
+    ("Comment.Preproc", KEYWORD),
+    ("Comment", MUTED),
+    ("Keyword", KEYWORD),
+    ("Operator.Word", KEYWORD),
+    ("Literal.String.Doc", MUTED),
+    ("Literal.String", STRING),
+    ("Literal.Number", CODE),
+    ("Keyword.Constant", CODE),
     ("Name.Function", BOLD),
     ("Name.Class", BOLD),
-    ("Name.Tag", MAGENTA),
-    ("Name.Decorator", CYAN),
-    ("Generic.Inserted", GREEN),
-    ("Generic.Deleted", RED),
+    ("Name.Tag", KEYWORD),
+    ("Name.Decorator", CODE),
+    ("Generic.Inserted", ADDED),
+    ("Generic.Deleted", REMOVED),
     ("Generic.Heading", BOLD),
-    ("Generic.Subheading", CYAN),
+    ("Generic.Subheading", ACCENT),
 )
 """By kind of token; what is in none of them is plain. The longest name that fits counts."""
 

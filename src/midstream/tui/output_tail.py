@@ -18,7 +18,8 @@ from midstream.core.events import ToolCalled, ToolReturned
 from midstream.safety.sanitize import sanitized
 from midstream.system.own_process import own_redactor
 from midstream.tui.event_lines import RESULT_MARK, branch_label
-from midstream.tui.styled_lines import DIM, Line, Row, clipped, rows, width_of
+from midstream.tui.styled_lines import Line, Row, clipped, rows, width_of
+from midstream.tui.themes import MUTED
 from midstream.views.calls_in_words import output_of
 
 MAX_LINES: Final = 24
@@ -141,7 +142,7 @@ class Outputs:
         found: list[Row] = []
         for line in self.lines(run, call.call_id, min(height, MAX_ROWS)):
             shown = clipped(sanitized(line.expandtabs(4)).rstrip(), room)
-            found.append(rows(Line((*named, (DIM, shown)), _BAR, DIM, _BAR), width)[0])
+            found.append(rows(Line((*named, (MUTED, shown)), _BAR, MUTED, _BAR), width)[0])
         return found
 
     def lines(self, run: str, call_id: str, count: int = MAX_LINES) -> list[str]:
@@ -169,4 +170,4 @@ def last_words(fact: ToolReturned) -> list[Line]:
     tail.feed(redacted(output[-2 * _LOOKED_AT :])[-_LOOKED_AT:])
     shown = tail.last(1 if fact.outcome == "completed" else FAILED_LINES)
     texts = [redacted(line.rstrip()) for line in shown]
-    return [Line(((DIM, text),), RESULT_MARK, DIM, RESULT_MARK, shrinks=text) for text in texts]
+    return [Line(((MUTED, text),), RESULT_MARK, MUTED, RESULT_MARK, shrinks=text) for text in texts]

@@ -16,7 +16,8 @@ from midstream.safety.sanitize import sanitized
 from midstream.tui.editor import Editor
 from midstream.tui.event_lines import typed
 from midstream.tui.scrollback import Scrollback
-from midstream.tui.styled_lines import CYAN, DIM, Line, Row, clipped, rows
+from midstream.tui.styled_lines import Line, Row, clipped, rows
+from midstream.tui.themes import ACCENT, MUTED
 
 MARK: Final = "┆ "
 _SHOWN_COMMAND: Final = 40
@@ -112,14 +113,14 @@ class OwnShell:
     def _hear(self, lines: tuple[str, ...], open: str) -> None:
         self._open = open
         if lines:
-            self._scrollback.add([Line((("", line),), MARK, DIM, MARK) for line in lines])
+            self._scrollback.add([Line((("", line),), MARK, MUTED, MARK) for line in lines])
         self._scrollback.redraw()
 
     def _warn(self, words: str) -> None:
         self._scrollback.say(words, kind="warning")
 
     def _told(self, words: str) -> None:
-        self._scrollback.add([Line(((DIM, f"[{sanitized(words)}]"),), MARK, DIM, MARK)])
+        self._scrollback.add([Line(((MUTED, f"[{sanitized(words)}]"),), MARK, MUTED, MARK)])
 
     # --- the offer --------------------------------------------------------------------------
 
@@ -163,16 +164,16 @@ class OwnShell:
             name = _short(self._command)
             ends = "ending" if self._stop.is_set() else "Esc ends it"
             status = f"{name} · {max(0, int(now - self._began))} s · {ends}"
-            found = [*rows(Line(((CYAN, status),), "$ ", CYAN), width)]
+            found = [*rows(Line(((ACCENT, status),), "$ ", ACCENT), width)]
             if self._open.strip():
-                open = Line((("", clipped(sanitized(self._open), max(1, width - 3))),), MARK, DIM)
+                open = Line((("", clipped(sanitized(self._open), max(1, width - 3))),), MARK, MUTED)
                 found = [*rows(open, width)[:1], *found]
             return found
         if self._offer is None:
             return []
         how = "⏎ adds it to your words" if takes else "Alt-! adds it here"
         text = f"{how} · Esc leaves it · {self._offer.what} of {_short(self._offer.command)}"
-        return [*rows(Line(((CYAN, text),), MARK, CYAN, MARK), width)[:2]]
+        return [*rows(Line(((ACCENT, text),), MARK, ACCENT, MARK), width)[:2]]
 
     def covered(self) -> None:
         """Take note that the screen was another program's."""

@@ -103,6 +103,10 @@ class PlainUI:
         """Keep nothing above a prompt: there is none that stays in its place."""
         return False
 
+    def apply(self, setting: str, value: str) -> bool:
+        """Have no look of its own to change."""
+        return False
+
     async def run(self, session: Console) -> None:
         """Hand over lines until the input ends, the session says to leave, or the output is broken."""
         if self._is_terminal and self._is_typed:

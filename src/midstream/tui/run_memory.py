@@ -27,7 +27,8 @@ from midstream.tui.event_lines import (
     own_words,
 )
 from midstream.tui.output_tail import MAX_ROWS
-from midstream.tui.styled_lines import DIM, Line
+from midstream.tui.styled_lines import Line
+from midstream.tui.themes import MUTED
 from midstream.views.amounts import span_words
 from midstream.views.calls_in_words import beginning
 from midstream.views.lanes import about
@@ -183,7 +184,13 @@ class Halt:
         shown = self._outputs[-MAX_ROWS:]
         share = MAX_ROWS // max(1, len(shown))
         found = [
-            Line((*branch_label(branch), (DIM, line)), RESULT_MARK, DIM, RESULT_MARK, shrinks=line)
+            Line(
+                (*branch_label(branch), (MUTED, line)),
+                RESULT_MARK,
+                MUTED,
+                RESULT_MARK,
+                shrinks=line,
+            )
             for branch, lines in shown
             for line in lines[-share:]
         ]

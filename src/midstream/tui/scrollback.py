@@ -30,6 +30,7 @@ from midstream.tui.event_lines import Block, Kind, Words, own_words, plain_words
 from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.live_region import LiveText
 from midstream.tui.styled_lines import Line, broken_there, is_wider, rows, to_ansi, without_end
+from midstream.tui.themes import Look
 
 FRAME_S: Final = 1 / 30
 _SLICE_S: Final = 0.002
@@ -68,7 +69,7 @@ class Scrollback:
         live: LiveText,
         *,
         width: Callable[[], int],
-        colour: bool,
+        look: Look,
         draw: Callable[[str], bool],
     ) -> None:
         """Make one.
@@ -79,7 +80,7 @@ class Scrollback:
         self._renderer = renderer
         self._live = live
         self._width = width
-        self._colour = colour
+        self._look = look
         self._draw = draw
         self._waiting: deque[Entry] = deque()
         self._blocks: deque[Block | InFull] = deque()
@@ -319,7 +320,7 @@ class Scrollback:
         if isinstance(block, Line):
             width = self._width()
             for row in rows(block, width):
-                text = to_ansi(without_end(row), colour=self._colour)
+                text = to_ansi(without_end(row), self._look.table)
                 is_wide = block.is_code and is_wider(row, width)
                 self._rows.append(broken_there(text) if is_wide else text)
             return

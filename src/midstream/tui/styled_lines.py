@@ -6,10 +6,8 @@ that it can be copied as it is; what could pass for one of our marks there moves
 (`may_begin`). So no agent can draw a prompt, a card or another agent's heading, and no line of code
 is behind a bar.
 
-A style is the parameters of an SGR sequence (`1;36`), from the basic
-sixteen colours, and only from those that can be read on a light and on a dark background: no black,
-white, blue or yellow. None is bold as well, which many terminals draw as a bright one. Meaning never
-hangs on colour alone.
+A style says what a text means (`themes`). No colour is bold as well, which many terminals draw as a bright
+one, but where it marks what differs in a line. Meaning never hangs on colour alone.
 """
 
 import re
@@ -21,20 +19,12 @@ from unicodedata import category
 import msgspec
 
 from midstream.safety.sanitize import controlled, sanitized
+from midstream.tui.themes import AGENTS, PLAIN, THEMES, Table, sgr
 
 Fragment: TypeAlias = tuple[str, str]
 """A style and a text without newlines."""
 
 Row: TypeAlias = Sequence[Fragment]
-
-PLAIN: Final = ""
-BOLD: Final = "1"
-DIM: Final = "2"
-RED: Final = "31"
-GREEN: Final = "32"
-MAGENTA: Final = "35"
-CYAN: Final = "36"
-AGENT_STYLES: Final = (CYAN, MAGENTA, GREEN)
 
 _TAB_SIZE: Final = 4
 
@@ -73,7 +63,7 @@ def lines_of(
 
 def agent_style(agent: str) -> str:
     """Return the colour of an agent, the same in every session."""
-    return AGENT_STYLES[sum(agent.encode("utf-8", "replace")) % len(AGENT_STYLES)]
+    return AGENTS[sum(agent.encode("utf-8", "replace")) % len(AGENTS)]
 
 
 def width_of(text: str) -> int:
@@ -320,23 +310,13 @@ def broken_there(text: str) -> str:
     return f"\x1b[?7h{text}\x1b[?7l"
 
 
-_COLOURS: Final = frozenset(
-    str(code) for code in (*range(30, 38), *range(40, 48), *range(90, 98), *range(100, 108))
-)
-
-
-def without_colour(style: str) -> str:
-    """Return the style with its colours left out; bold, dim and the like stay."""
-    return ";".join(part for part in style.split(";") if part not in _COLOURS)
-
-
-def to_ansi(row: Row, *, colour: bool = True) -> str:
+def to_ansi(row: Row, table: Table = THEMES["auto"].colours) -> str:
     """Return a row as text with our own SGR sequences and no others: the terminal's write point."""
     side = LEFT_TO_RIGHT if has_right_to_left(row) else ""
     # What nobody sees stands before a sequence: some programs drop what follows it.
     parts = [f"{side}\x1b[0m"] if side else []
     for style, text in row:
-        shown = style if colour else without_colour(style)
+        shown = sgr(style, table)
         clean = controlled(text)
         if clean and (shown or side):
             clean = f"\x1b[{shown}m{clean}{side}\x1b[0m" if shown else f"{clean}{side}\x1b[0m"

@@ -25,7 +25,8 @@ from midstream.tui.event_lines import (
     typed,
 )
 from midstream.tui.run_memory import Branches, Halts, forget
-from midstream.tui.styled_lines import BOLD, DIM, GREEN, Line
+from midstream.tui.styled_lines import Line
+from midstream.tui.themes import BOLD, MUTED, OK
 from midstream.views.amounts import token_words
 from midstream.views.calls_in_words import question_summary
 from midstream.views.listing import UNATTENDED
@@ -180,7 +181,7 @@ def session_lines(
             before, after = token_words(fact.tokens_before), token_words(fact.tokens_after)
             what = counted(fact.count, "message")
             words = f"  {what} replaced by a summary: about {before} before, {after} now"
-            return [Line(((BOLD, "compacted"), (DIM, words)), "✓ ", GREEN)]
+            return [Line(((BOLD, "compacted"), (MUTED, words)), "✓ ", OK)]
         case CompactionEnded(is_error=True):
             text = with_hint(f"Nothing was compacted: {fact.reason}", fact.hint)
             return own_words(text, "error")

@@ -122,13 +122,13 @@ def _reopened(fd: int) -> int | None:
 class TerminalOutput(Vt100_Output):
     """Prompt_toolkit's output over a `TerminalWriter`; whole frames go out in one piece."""
 
-    def __init__(self, stdout: TextIO, *, colour: bool, term: str | None) -> None:
+    def __init__(self, stdout: TextIO, *, depth: ColorDepth, term: str | None) -> None:
         """Make one for the terminal behind `stdout`."""
         super().__init__(
             stdout,
             self._size,
             term=term,
-            default_color_depth=ColorDepth.DEPTH_4_BIT if colour else ColorDepth.DEPTH_1_BIT,
+            default_color_depth=depth,
             # Asking for the cursor's position would only tell how much room is left below, and its
             # answer arrives among the keys.
             enable_cpr=False,

@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from midstream.safety.sanitize import sanitized
-from midstream.tui.styled_lines import DIM, MAGENTA, Line, Row, clipped, rows
+from midstream.tui.styled_lines import Line, Row, clipped, rows
+from midstream.tui.themes import ATTENTION, MUTED
 from midstream.views.turns import Turn
 
 ARMED: Final = "Esc again: back to an earlier turn"
@@ -70,14 +71,16 @@ def turn_rows(shown: TurnList, *, width: int, height: int) -> list[Row]:
     title = "Back to before which turn?"
     if count > room:
         title += f" {shown.at + 1} of {count}"
-    found = rows(Line(((MAGENTA, clipped(title, max(1, width - 2))),), "↶ ", MAGENTA), width)[:1]
+    found = rows(Line(((ATTENTION, clipped(title, max(1, width - 2))),), "↶ ", ATTENTION), width)[
+        :1
+    ]
     digits = len(str(count))
     for number, turn in enumerate(shown.turns[first : first + room], first + 1):
         is_marked = number == shown.at + 1
         words = " ".join(sanitized(turn.words).split())
         text = clipped(f"{number:{digits}}  {words}", max(1, width - 2))
-        style = "" if is_marked else DIM
-        found += rows(Line(((style, text),), "▸ " if is_marked else "  ", MAGENTA), width)[:1]
+        style = "" if is_marked else MUTED
+        found += rows(Line(((style, text),), "▸ " if is_marked else "  ", ATTENTION), width)[:1]
     return found
 
 

@@ -121,6 +121,12 @@ def settings_schema() -> dict[str, Json]:
             "not typed for ten seconds. A workspace's file may not say so.",
             "enum": ["off", "bell", "desktop"],
         },
+        "theme": {
+            "description": "In which colours the console is drawn: those of your terminal, for a light "
+            "or a dark background, the same for the colour-blind, or none. A workspace's file may not "
+            "say so.",
+            "enum": ["auto", "light", "dark", "colour-blind-light", "colour-blind-dark", "plain"],
+        },
         "models": {
             "description": "The model of each level of role, and how hard it thinks: low, medium or high. "
             "A workspace's file may not say so.",

@@ -31,6 +31,7 @@ from midstream.tui.interface import ConsoleInterface
 from midstream.tui.keys import handlers
 from midstream.tui.terminal_questions import QUIET_S
 from midstream.tui.terminal_replies import KeyParser
+from midstream.tui.themes import Look
 
 DOWN = "\x1b[B"
 DUDE = flow(state("start", "dude"))
@@ -364,7 +365,7 @@ class AtTheCards:
         now = loop.time()
         loop.time = lambda: now  # type: ignore[method-assign]
         self.session = FakeSession()
-        self.session.ui = ui = ConsoleInterface(colour=False)
+        self.session.ui = ui = ConsoleInterface(look=Look(colour=False))
         self.prompt = ui._at(self.session)
         self.dialog, self.background = ui._dialog, ui._background
         self.session.questions = [asked(n, "rm -rf build", kind="approval") for n in (1, 2)]

@@ -8,7 +8,7 @@ from midstream.app.onboarding import welcome_text
 from midstream.app.session import Session
 from midstream.app.settings_changes import changed
 from midstream.app.trust_request import TrustRequest
-from midstream.config.settings import CURRENT_MODE, MODELS, PERMISSION_MODE
+from midstream.config.settings import CURRENT_MODE, LOOKS, MODELS, PERMISSION_MODE
 from midstream.config.user_settings import FEW_VALUES, explained, where
 from midstream.language.errors import UserMistake
 from midstream.system.offloop import in_thread
@@ -82,6 +82,8 @@ async def configure(session: Session, key: str, value: str | None) -> str:
         wanted, permits = session.config.value(PERMISSION_MODE), session.equipment.permits
         if permits.mode != wanted:
             permits.switch(wanted)
+        return f"{explained(session.config, key)}\nIt is in effect now."
+    if key in LOOKS and session.ui.apply(key, session.config.value(key)):
         return f"{explained(session.config, key)}\nIt is in effect now."
     return told
 
