@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from midstream.language.names import Json
+from support.image_rules import image_problem
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -59,6 +60,10 @@ class _Turn(msgspec.Struct):
     role: str
     position: int
     blocks: list[dict[str, Json]]
+
+
+_MOST_IMAGE = 5 * 1024 * 1024
+"""Characters of a picture's base64."""
 
 
 def problems(body: Json) -> list[str]:
@@ -166,6 +171,7 @@ def _of_messages(messages: list[Json], model: str) -> Iterator[str]:
         yield 'messages: first message must use the "user" role'
     for turn in turns:
         yield from _of_texts("messages", turn.blocks)
+        yield from _of_images(turn.blocks, f"messages.{turn.position}.content", turn.role)
     yield from _of_order(turns)
     yield from _of_calls(turns)
     yield from _of_end(turns, model)
@@ -196,6 +202,28 @@ def _of_texts(where: str, blocks: list[dict[str, Json]]) -> Iterator[str]:
             yield f"{where}: text content blocks must be non-empty"
         elif not text.strip():
             yield f"{where}: text content blocks must contain non-whitespace text"
+
+
+def _of_images(blocks: list[dict[str, Json]], where: str, role: str) -> Iterator[str]:
+    """Tell of pictures that are none, or stand where none may, those inside tool results too."""
+    for number, block in enumerate(blocks):
+        here = f"{where}.{number}"
+        if block.get("type") == "tool_result" and isinstance(block.get("content"), list):
+            yield from _of_images(block["content"], f"{here}.tool_result.content", role)
+        if block.get("type") != "image":
+            continue
+        source = block.get("source") or {}
+        if role != "user":
+            yield f"{here}: `image` blocks can only be in `user` messages"
+        elif set(source) != {"type", "media_type", "data"} or source.get("type") != "base64":
+            yield f"{here}.image.source: Input does not match any of the expected forms"
+        elif len(source["data"]) > _MOST_IMAGE:
+            yield (
+                f"{here}.image.source.base64: image exceeds 5 MB maximum: {len(source['data'])} bytes "
+                f"> {_MOST_IMAGE} bytes"
+            )
+        elif problem := image_problem(source["media_type"], source["data"], max_bytes=_MOST_IMAGE):
+            yield f"{here}.image.source.base64.data: {problem}"
 
 
 def _of_order(turns: list[_Turn]) -> Iterator[str]:

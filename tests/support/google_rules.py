@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from midstream.language.names import Json
+from support.image_rules import image_problem
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 _WANTS_SIGNATURES = re.compile(r"gemini-[3-9]")
@@ -121,6 +122,15 @@ def _of_parts(parts: Json, where: str) -> Iterator[str]:
             )
         if part.get("text") == "":
             yield EMPTY_TEXT
+        if "inlineData" in part:
+            blob = part["inlineData"]
+            # Its base64 may be that for URLs.
+            data = str(blob.get("data")).replace("-", "+").replace("_", "/")
+            media = str(blob.get("mimeType") or blob.get("mime_type"))
+            if media == "image/gif":
+                yield "Unsupported MIME type: image/gif"
+            elif image_problem(media, data, max_bytes=20_000_000):
+                yield "Unable to process input image. Please retry or report."
 
 
 def _of_calls(content: Mapping[str, Json], where: str, model: str) -> Iterator[str]:

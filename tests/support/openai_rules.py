@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from midstream.language.names import Json
+from support.image_rules import image_problem
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -182,7 +183,10 @@ def _unanswered(owed: list[str], position: int) -> Refusal:
 
 def _content_refused(message: Mapping[str, Json], position: int) -> Iterator[Refusal]:
     content = message.get("content")
-    if isinstance(content, str) or (isinstance(content, list) and content):
+    if isinstance(content, list) and content:
+        yield from _parts_refused(content, str(message.get("role")), position)
+        return
+    if isinstance(content, str):
         return
     if content is None and message.get("role") == "assistant" and message.get("tool_calls"):
         return
@@ -191,6 +195,48 @@ def _content_refused(message: Mapping[str, Json], position: int) -> Iterator[Ref
         message=f"Invalid value for 'content': expected a string, got {got}.",
         param=f"messages.[{position}].content",
     )
+
+
+def _parts_refused(parts: list[Json], role: str, position: int) -> Iterator[Refusal]:
+    where = f"messages[{position}].content"
+    for number, part in enumerate(parts):
+        kind = part.get("type")
+        if kind == "text":
+            if not isinstance(part.get("text"), str) or not part["text"]:
+                yield Refusal(
+                    message=f"Invalid value for '{where}[{number}].text': expected a non-empty string.",
+                    param=f"{where}[{number}].text",
+                )
+        elif kind != "image_url":
+            yield Refusal(
+                message=f"Invalid value: '{kind}'. Supported values are: 'text' and 'image_url'.",
+                param=f"{where}[{number}].type",
+                code="invalid_value",
+            )
+        elif role != "user":
+            yield Refusal(
+                message=f"Invalid 'messages[{position}]'. Image URLs are only allowed for messages with "
+                f"role 'user', but this message with role '{role}' contains an image URL.",
+                param=f"messages[{position}]",
+                code="invalid_value",
+            )
+        else:
+            yield from _image_refused(part.get("image_url"), f"{where}[{number}].image_url")
+
+
+def _image_refused(image: Json, where: str) -> Iterator[Refusal]:
+    url = image.get("url") if isinstance(image, dict) else None
+    head, _, data = url.partition(",") if isinstance(url, str) else ("", "", "")
+    media = head.removeprefix("data:").removesuffix(";base64")
+    if media == head or head.endswith(media):
+        yield Refusal(message=f"Invalid image data URL at {where}.", param=where)
+        return
+    if problem := image_problem(media, data, max_bytes=20_000_000):
+        yield Refusal(
+            message="You uploaded an unsupported image. Please make sure your image has of one the "
+            f"following formats: ['png', 'jpeg', 'gif', 'webp']. ({problem})",
+            code="invalid_image_format",
+        )
 
 
 def _calls_refused(message: Mapping[str, Json], position: int) -> Iterator[Refusal]:

@@ -18,6 +18,7 @@ from midstream.core.conversation import Message, ToolCall, ToolResult
 from midstream.core.costs import Cost, Costs, costs
 from midstream.core.events import AnyFact, Usage
 from midstream.core.fold.fold_states import with_definition
+from midstream.core.pictures import Picture
 from midstream.core.question import Question
 from midstream.core.run import (
     BackgroundCommand,
@@ -132,6 +133,7 @@ _PARTS: tuple[type[msgspec.Struct], ...] = (
     Message,
     ToolCall,
     ToolResult,
+    Picture,
     Usage,
     Cost,
     spec.Definition,

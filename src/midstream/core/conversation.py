@@ -17,6 +17,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from midstream.core.append_only import Log, gathered
+from midstream.core.pictures import LENGTH, Picture
 from midstream.language.names import Json, Outcome
 
 Side: TypeAlias = Literal["system", "user", "assistant"]
@@ -45,12 +46,13 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
     arguments: dict[str, Json]
 
 
-class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What became of one call; `text` is what the model is told."""
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """What became of one call; `text` is what the model is told, and `pictures` it is shown."""
 
     call_id: str
     outcome: Outcome
     text: str
+    pictures: tuple[Picture, ...] = ()
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -58,7 +60,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     `author` is the agent's name, `USER` for words a person typed while the workflow ran, "" for the
     workflow file and handlers.
-    `interrupted` marks words that were cut while they streamed.
+    `interrupted` marks words that were cut while they streamed. `pictures` are those its words mean.
     """
 
     role: Side
@@ -67,11 +69,17 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     interrupted: bool = False
+    pictures: tuple[Picture, ...] = ()
+
+    @property
+    def all_pictures(self) -> tuple[Picture, ...]:
+        """Return the pictures of its words and of its results."""
+        return (*self.pictures, *(each for result in self.results for each in result.pictures))
 
 
 def length(message: Message) -> int:
-    """Return the size of a message in characters, calls and results included."""
-    size = len(message.text)
+    """Return the size of a message in characters, calls, results and pictures included."""
+    size = len(message.text) + LENGTH * len(message.all_pictures)
     for call in message.calls:
         size += len(call.name) + len(msgspec.json.encode(call.arguments))
     for result in message.results:

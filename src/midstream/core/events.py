@@ -12,6 +12,7 @@ import msgspec
 
 from midstream.core.conversation import ToolCall
 from midstream.core.data_edits import Edit
+from midstream.core.pictures import Picture
 from midstream.core.todo import TodoItem
 from midstream.language.errors import Fault
 from midstream.language.names import (
@@ -50,7 +51,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
 
     `allowed`: tools that need approval and have it. `approvals`: whether the rest is asked or refused.
     `limits`: what the run may use, whatever its workflow says.
-    `workspace` is the folder it works in.
+    `workspace` is the folder it works in. `pictures` are those its input means.
     """
 
     workflow: str
@@ -61,6 +62,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     approvals: Literal["ask", "deny"] = "ask"
     limits: Budget | None = None
     workspace: str = ""
+    pictures: tuple[Picture, ...] = ()
 
 
 class RunRecovered(
@@ -431,12 +433,13 @@ class CallEdited(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
 class ToolReturned(
     Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="tool_returned"
 ):
-    """A tool call ended; `result` is what the model is told."""
+    """A tool call ended; `result` is what the model is told, `pictures` what it is shown."""
 
     call_id: str
     name: str
     outcome: Outcome
     result: str
+    pictures: tuple[Picture, ...] = ()
 
 
 class QuestionAsked(
@@ -525,7 +528,7 @@ class InputReceived(
     """The user's words arrived. `handling` says what they are about to do; `reason` why, if unusual.
 
     `at` (seconds since 1970) is kept of words that interrupt, to tell a storm from a conversation.
-    `to` is the branch they were addressed to.
+    `to` is the branch they were addressed to. `pictures` are those the words mean; the blob store has them.
     """
 
     input_id: str
@@ -535,6 +538,7 @@ class InputReceived(
     reason: str = ""
     at: float | None = None
     to: str = ""
+    pictures: tuple[Picture, ...] = ()
 
 
 class InputDisposed(

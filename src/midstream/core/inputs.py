@@ -10,6 +10,7 @@ import msgspec
 
 from midstream.core.data_edits import Edit
 from midstream.core.events import ContextChange, Usage
+from midstream.core.pictures import Picture
 from midstream.core.routing import Destination
 from midstream.core.todo import TodoEdit
 from midstream.language.errors import Fault
@@ -37,6 +38,7 @@ class Start(Input, frozen=True, kw_only=True, gc=False):
     approvals: Literal["ask", "deny"] = "ask"
     limits: Budget | None = None
     workspace: str = ""
+    pictures: tuple[Picture, ...] = ()
 
 
 class RequestedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -117,6 +119,7 @@ class ToolFinished(Input, frozen=True, kw_only=True, gc=False):
     key: EffectKey
     outcome: Outcome
     text: str
+    pictures: tuple[Picture, ...] = ()
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -142,7 +145,7 @@ class UserSaid(Input, frozen=True, kw_only=True, gc=False):
 
     `to` is the words and whom they are for, as it was judged when they were sent. `answer` is the
     value to hand over where the question has a schema; `problem` says why it does not fit.
-    `policy` overrides the state's own.
+    `policy` overrides the state's own. `pictures` are those the words mean.
     """
 
     id: str
@@ -153,6 +156,7 @@ class UserSaid(Input, frozen=True, kw_only=True, gc=False):
     problem: str = ""
     policy: Policy | None = None
     shown: tuple[Shown, ...] = ()
+    pictures: tuple[Picture, ...] = ()
 
 
 class Halt(Input, frozen=True, kw_only=True, gc=False):

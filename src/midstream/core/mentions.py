@@ -12,6 +12,8 @@ from typing import Final
 from unicodedata import normalize
 
 _AT_THE_END: Final = re.compile(r'(?:^|(?<=[\s(\[{,;]))@(?:"[^"\n]*|[^\s"]*)\Z')
+_MENTIONED: Final = re.compile(r'(?:^|(?<=[\s(\[{,;]))@(?:"([^"\n]+)"|([^\s"]+))', re.MULTILINE)
+_AROUND: Final = ".,;:!?)]}'"
 _PLAIN: Final = re.compile(r'[^\s"\'`,;:()\[\]{}<>|]+\Z')
 
 
@@ -29,6 +31,17 @@ def asked_for(mention: str) -> str:
 def mention_of(path: str) -> str:
     """Return how a path is mentioned."""
     return f"@{path}" if _PLAIN.match(path) else f'@"{path}"'
+
+
+def mentioned(text: str) -> Iterator[tuple[int, int, str]]:
+    """Give the paths a text mentions, each with where its mention begins and ends.
+
+    The stop of a sentence, or a bracket, behind an unquoted one is none of it.
+    """
+    for found in _MENTIONED.finditer(text):
+        path = found[1] or found[2].rstrip(_AROUND)
+        if path:
+            yield found.start(), found.end() if found[1] else found.start() + 1 + len(path), path
 
 
 def best(paths: Sequence[str], query: str, *, limit: int) -> list[str]:

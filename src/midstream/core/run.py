@@ -27,6 +27,7 @@ from msgspec.structs import replace
 
 from midstream.core.conversation import Message, ToolCall
 from midstream.core.events import Usage
+from midstream.core.pictures import Picture
 from midstream.core.question import Question
 from midstream.core.todo import Todo
 from midstream.language.errors import Fault
@@ -66,6 +67,7 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     status: Literal["new", "parked", "running", "stopping", "done"] = "new"
     outcome: Outcome = "not_run"
     result: str = ""
+    pictures: tuple[Picture, ...] = ()
     granted: tuple[str, ...] = ()
     edited: dict[str, Json] | None = None
 
@@ -339,7 +341,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
 
     `name` is what a person calls the run, "" if nothing. `compacting` is the summary of older turns
     that is being written, `compactions` how many were begun. `todo` is the list its agents keep; a branch
-    has its own. `background` are the commands it began that go on, as far as its calls say.
+    has its own. `background` are the commands it began that go on, as far as its calls say. `pictures` are
+    those a person has shown it, by what marks in words call them (`core.pictures`).
     """
 
     id: str
@@ -369,6 +372,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     compactions: int = 0
     todo: Todo = Todo()
     background: tuple[BackgroundCommand, ...] = ()
+    pictures: dict[str, Picture] = {}
 
     @property
     def is_over(self) -> bool:

@@ -1,19 +1,24 @@
 """Anthropic's Messages API."""
 
 import re
-from collections.abc import Iterable
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from midstream.core.conversation import GO_ON, Message
+from midstream.core.pictures import Picture
 from midstream.language.names import Json
 from midstream.models.encoded_messages import (
+    NO_CONTENTS,
     Piece,
     Pieces,
     callable_name,
     results_of,
     schema_of,
+    shown_of,
     words_of,
 )
 from midstream.models.endpoints import ENDPOINTS
@@ -60,7 +65,9 @@ class AnthropicModel:
             self._url,
             headers=self._headers,
             body=lambda: body_of(
-                request, self._pieces.of(request.messages, piece_of), model=self._model
+                request,
+                self._pieces.of(request.messages, partial(piece_of, contents=request.pictures)),
+                model=self._model,
             ),
             watch=watch,
             listening=Listening(heard),
@@ -70,12 +77,14 @@ class AnthropicModel:
 # --- what is sent -----------------------------------------------------------------------------------
 
 
-def piece_of(message: Message) -> Piece:
-    """Return what a message becomes: blocks, between commas."""
+def piece_of(message: Message, *, contents: Mapping[str, bytes] = NO_CONTENTS) -> Piece:
+    """Return what a message becomes: blocks, between commas. `contents` are the bytes of its pictures."""
     text = words_of(message)
     blocks = [_text(text)] if text else []
     if message.role != "assistant":
-        return Piece(message.role, b"".join(blocks))
+        if text and message.role == "user":
+            blocks = [*map(_encoded, _shown(message.pictures, contents)), *blocks]
+        return Piece(message.role, b",".join(blocks))
     blocks += [
         _encoded(
             {
@@ -87,8 +96,15 @@ def piece_of(message: Message) -> Piece:
         )
         for call in message.calls
     ]
+    seen = {result.call_id: result.pictures for result in message.results if result.pictures}
     results = [
-        _encoded({"type": "tool_result", "tool_use_id": id, "content": [_block(told)]})
+        _encoded(
+            {
+                "type": "tool_result",
+                "tool_use_id": id,
+                "content": [_block(told), *_shown(seen.get(id, ()), contents)],
+            }
+        )
         for id, _, told in results_of(message)
     ]
     return Piece("assistant", b",".join(blocks), b",".join(results))
@@ -164,6 +180,16 @@ _KEPT_ENDS: Final = 2
 With the system message, which stands behind the tools, that is three of the four marks a request may have.
 A role's reminder ends a request and is gone from the next; the end before it is found again.
 """
+
+
+def _shown(pictures: Iterable[Picture], contents: Mapping[str, bytes]) -> list[Json]:
+    blocks: list[Json] = []
+    for words, media, data in shown_of(pictures, contents):
+        blocks.append(_block(words))
+        if data is not None:
+            source = {"type": "base64", "media_type": media, "data": b64encode(data).decode()}
+            blocks.append({"type": "image", "source": source})
+    return blocks
 
 
 def _block(text: str) -> dict[str, Json]:

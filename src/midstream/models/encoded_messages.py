@@ -19,12 +19,14 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
 from midstream.core.conversation import Message, Side
+from midstream.core.pictures import Picture, mark_of
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
 from midstream.safety.decoding import clean
@@ -37,6 +39,9 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 NO_RESULT: Final = "No result was recorded for this call."
 NO_OUTPUT: Final = "(no output)"
+NO_CONTENTS: Final[Mapping[str, bytes]] = MappingProxyType({})
+NOT_TAKEN: Final = "cannot be shown: this model takes no pictures of its kind."
+NOT_KEPT: Final = "cannot be shown: its contents are not kept any more."
 
 MAX_KEPT_BYTES: Final = 32_000_000
 _BREATHS: Final = 64
@@ -54,8 +59,8 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
 class Pieces:
     """Messages as pieces of one dialect, the newest kept. Any thread may ask.
 
-    A message is known by the very texts, calls and results it is made of: views of a conversation
-    are new messages around the same parts.
+    A message is known by the very texts, calls, results and pictures it is made of: views of a
+    conversation are new messages around the same parts.
     """
 
     def __init__(self) -> None:
@@ -77,6 +82,7 @@ class Pieces:
                     id(message.text),
                     id(message.calls),
                     id(message.results),
+                    id(message.pictures),
                     message.interrupted,
                 )
                 found = self._kept.get(key)
@@ -102,6 +108,24 @@ def words_of(message: Message) -> str:
     if not text.strip():
         return ""
     return text.rstrip() + INTERRUPTED_MARK if message.interrupted else text
+
+
+def shown_of(
+    pictures: Iterable[Picture], contents: Mapping[str, bytes], *, refused: Collection[str] = ()
+) -> Iterable[tuple[str, str, bytes | None]]:
+    """Return (words before it, its media type, its bytes) for each picture.
+
+    None instead of its bytes: there is nothing to show, and the words say why. `refused` are the media
+    types that a provider does not take.
+    """
+    for picture in pictures:
+        data = contents.get(picture.key)
+        if picture.media in refused:
+            yield f"{mark_of(picture)} {NOT_TAKEN}", picture.media, None
+        elif data is None:
+            yield f"{mark_of(picture)} {NOT_KEPT}", picture.media, None
+        else:
+            yield mark_of(picture), picture.media, data
 
 
 def results_of(message: Message) -> Iterable[tuple[str, str, str]]:

@@ -1,20 +1,24 @@
 """OpenAI's chat completions, as OpenAI and most other providers speak them."""
 
 import hashlib
-from collections.abc import Iterable
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from midstream.core.conversation import GO_ON, Message
+from midstream.core.pictures import Picture
 from midstream.language.names import Json
 from midstream.models.encoded_messages import (
+    NO_CONTENTS,
     Piece,
     Pieces,
     callable_name,
     results_of,
     schema_of,
+    shown_of,
     words_of,
 )
 from midstream.models.endpoints import ENDPOINTS
@@ -72,7 +76,9 @@ class OpenAIModel:
             headers=self._headers,
             body=lambda: body_of(
                 request,
-                self._pieces.of(request.messages, self._piece_of),
+                self._pieces.of(
+                    request.messages, partial(self._piece_of, contents=request.pictures)
+                ),
                 model=self._model,
                 must_call=self._must_call,
                 asks_usage=self._asks_usage,
@@ -86,11 +92,21 @@ class OpenAIModel:
 # --- what is sent -----------------------------------------------------------------------------------
 
 
-def piece_of(message: Message, *, has_short_ids: bool = False, thinks: bool = False) -> Piece:
-    """Return what a message becomes. `thinks`: the thoughts before calls are asked back, if empty."""
+def piece_of(
+    message: Message,
+    *,
+    has_short_ids: bool = False,
+    thinks: bool = False,
+    contents: Mapping[str, bytes] = NO_CONTENTS,
+) -> Piece:
+    """Return what a message becomes. `thinks`: the thoughts before calls are asked back, if empty.
+
+    `contents` are the bytes of its pictures, by their keys.
+    """
     text = words_of(message)
     if message.role != "assistant":
-        said = {"role": message.role, "content": text}
+        shown = _shown(message.pictures, contents) if message.role == "user" else []
+        said = {"role": message.role, "content": [*shown, _text(text)] if shown else text}
         return Piece(message.role, _encoded(said) if text else b"")
     if not text and not message.calls:
         return Piece("assistant")
@@ -113,7 +129,24 @@ def piece_of(message: Message, *, has_short_ids: bool = False, thinks: bool = Fa
         _encoded({"role": "tool", "tool_call_id": _id(id, is_short=has_short_ids), "content": told})
         for id, _, told in results_of(message)
     ]
+    # The result of a tool is text here: what is to be seen follows behind the last of them.
+    if seen := _shown([each for result in message.results for each in result.pictures], contents):
+        results.append(_encoded({"role": "user", "content": seen}))
     return Piece("assistant", _encoded(reply), b",".join(results))
+
+
+def _shown(pictures: Iterable[Picture], contents: Mapping[str, bytes]) -> list[Json]:
+    parts: list[Json] = []
+    for words, media, data in shown_of(pictures, contents):
+        parts.append(_text(words))
+        if data is not None:
+            url = f"data:{media};base64,{b64encode(data).decode()}"
+            parts.append({"type": "image_url", "image_url": {"url": url}})
+    return parts
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": text}
 
 
 def _id(id: str, *, is_short: bool) -> str:

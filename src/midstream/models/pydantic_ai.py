@@ -5,7 +5,7 @@ goes to the host it is meant for), retries nothing, and lets a watch see every b
 SDKs buffer a line without limit, so a cap further up would come too late.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextvars import ContextVar
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from midstream.core.conversation import GO_ON
-from midstream.models.encoded_messages import callable_name, results_of, schema_of, words_of
+from midstream.core.pictures import Picture
+from midstream.models.encoded_messages import (
+    callable_name,
+    results_of,
+    schema_of,
+    shown_of,
+    words_of,
+)
 from midstream.models.endpoints import ENDPOINTS, address_and_key
 from midstream.models.http_stream import slices
 from midstream.models.prices import is_misspelt, no_such_provider
@@ -105,6 +112,7 @@ class LibraryModel:
 
     def __init__(self, model: "TheirModel") -> None:
         self._model = model
+        self._refused = _NOT_FOR_GOOGLE if model.system.startswith("google") else ()
 
     async def ask(self, request: ModelRequest, heard: Heard, watch: Watch) -> Answer:
         """Return the answer to a request, its words heard as they come.
@@ -120,7 +128,7 @@ class LibraryModel:
         try:
             async with model_request_stream(
                 self._model,
-                _conversation(request),
+                _conversation(request, self._refused),
                 model_settings=_settings(request),
                 model_request_parameters=_parameters(request),
             ) as stream:
@@ -250,8 +258,11 @@ def _said_by(error: Exception) -> str:
 # --- what is sent -----------------------------------------------------------------------------------
 
 
-def _conversation(request: ModelRequest) -> "list[theirs.ModelMessage]":
-    """Return the request's messages with its system message as their instructions."""
+def _conversation(request: ModelRequest, refused: Collection[str]) -> "list[theirs.ModelMessage]":
+    """Return the request's messages with its system message as their instructions.
+
+    `refused` are the media types that the provider does not take.
+    """
     from pydantic_ai import messages as theirs
 
     history: list[theirs.ModelMessage] = []
@@ -266,8 +277,11 @@ def _conversation(request: ModelRequest) -> "list[theirs.ModelMessage]":
     for message in request.messages:
         text = words_of(message)
         if message.role != "assistant":
-            kind = theirs.SystemPromptPart if message.role == "system" else theirs.UserPromptPart
-            said += [kind(content=text)] if text else []
+            if message.role == "system":
+                said += [theirs.SystemPromptPart(content=text)] if text else []
+            elif text:
+                seen = _seen(message.pictures, request.pictures, refused)
+                said.append(theirs.UserPromptPart(content=[*seen, text] if seen else text))
             continue
         reply: list[theirs.ModelResponsePart] = [theirs.TextPart(content=text)] if text else []
         reply += [
@@ -282,9 +296,28 @@ def _conversation(request: ModelRequest) -> "list[theirs.ModelMessage]":
                 theirs.ToolReturnPart(tool_name=name, content=told, tool_call_id=call_id)
                 for call_id, name, told in results_of(message)
             ]
+            results = [each for result in message.results for each in result.pictures]
+            if seen := _seen(results, request.pictures, refused):
+                said.append(theirs.UserPromptPart(content=seen))
     # The instructions of the last request are those that count.
     system = clean(request.system)
     return [*history, asked(system if system.strip() else None)]
+
+
+_NOT_FOR_GOOGLE: Final = ("image/gif",)
+
+
+def _seen(
+    pictures: Iterable[Picture], contents: Mapping[str, bytes], refused: Collection[str]
+) -> "list[theirs.UserContent]":
+    from pydantic_ai import messages as theirs
+
+    parts: list[theirs.UserContent] = []
+    for words, media, data in shown_of(pictures, contents, refused=refused):
+        parts.append(words)
+        if data is not None:
+            parts.append(theirs.BinaryContent(data=data, media_type=media))
+    return parts
 
 
 def _settings(request: ModelRequest) -> "ModelSettings":

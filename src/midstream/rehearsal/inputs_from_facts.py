@@ -133,6 +133,7 @@ def _guesses(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[inputs.
                 approvals=fact.approvals,
                 limits=fact.limits,
                 workspace=fact.workspace,
+                pictures=fact.pictures,
             )
         case (
             e.ToolReturned()
@@ -184,6 +185,7 @@ def _of_effects(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inpu
                 key=key(call_key(here, fact.call_id)),
                 outcome=fact.outcome,
                 text=without_change(fact.result),
+                pictures=fact.pictures,
             )
             yield from _reviews(run, here, fact)
         case e.ToolCalled() | e.QuestionAsked():
@@ -374,6 +376,7 @@ def _answers(
             source=fact.source,
             answer=answer,
             problem=problem,
+            pictures=fact.pictures,
         )
 
     if isinstance(after, e.QuestionAnswered):
@@ -402,6 +405,7 @@ def _words(
             source=fact.source,
             policy=policy,
             shown=_shown(run, rest, has_calls=has_calls),
+            pictures=fact.pictures,
         )
 
 

@@ -26,6 +26,7 @@ from midstream.runtime.agent import WorkflowAgent, summarised
 from midstream.runtime.background import Background
 from midstream.runtime.effect_handle import StreamingEffect
 from midstream.runtime.json_values import copied, kept_call, kept_choice, kept_usage
+from midstream.runtime.pictures import kept_pictures, with_contents
 from midstream.runtime.ports import Clock, Handlers, ToolContext
 from midstream.runtime.ports import World as World
 from midstream.runtime.redact_results import (
@@ -66,6 +67,7 @@ async def ask_model(
             agent = WorkflowAgent(run, effect.agent)
             # Of a run that was taken up, the conversation may have to be read first: not on the loop.
             request = agent.request() if agent.is_ready else await in_thread(agent.request)
+            request = await with_contents(request, world.blobs)
             reply = await world.model.request(request, flight)
             flight.ended()
         calls = [await cleaned_call(kept_call(call), run, world) for call in reply.calls]
@@ -183,7 +185,10 @@ async def call_tool(
         if ended.outcome not in get_args(Outcome):
             raise ValueError(f"{ended.outcome!r} is no outcome")
         text = await kept(ended.text, world)
-        answer = inputs.ToolFinished(key=effect.key, outcome=ended.outcome, text=text)
+        shown = await kept_pictures(ended.pictures, world.blobs)
+        answer = inputs.ToolFinished(
+            key=effect.key, outcome=ended.outcome, text=text, pictures=shown
+        )
     except MidstreamError as error:
         words = short(with_hint(error.what, error.hint), world.redactor)
         answer = inputs.ToolFinished(key=effect.key, outcome="failed", text=words)

@@ -5,7 +5,7 @@ their process is in `storage`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -38,9 +38,10 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     `messages` are as the agent sees them: its own words as `assistant`, one result for each call.
     `level` is base, smart or fast; `model` (such as `openai:gpt-5`) overrides what the level names.
     `effort` is how hard the role wants it to think, None: as the level's setting or the provider has it.
-    With `must_call` the model has to call one of `tools`. What follows `must_call` tells the offline
-    model where in which workflow it is; `visit` counts entries into the state from 1, `request` the
-    requests of this turn from 1.
+    With `must_call` the model has to call one of `tools`. `pictures` are the bytes of those in the
+    messages, by their keys: one that is not there is kept no more, and the model is told so. What follows
+    tells the offline model where in which workflow it is; `visit` counts entries into the state from 1,
+    `request` the requests of this turn from 1.
     """
 
     agent: str
@@ -51,6 +52,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     effort: Effort | None = None
     must_call: bool = False
+    pictures: Mapping[str, bytes] = {}
     workflow: str = ""
     state: str = ""
     visit: int = 1
@@ -100,10 +102,11 @@ class Model(Protocol):
 
 
 class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a call ended, and what the model is told."""
+    """How a call ended, what the model is told, and the pictures it is shown: their bytes, by name."""
 
     outcome: Outcome
     text: str
+    pictures: Mapping[str, bytes] = {}
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):

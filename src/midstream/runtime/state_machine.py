@@ -22,6 +22,7 @@ from midstream.core.decide.decide import judged
 from midstream.core.decide.transaction import Story
 from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTaken
 from midstream.core.pending import open_calls
+from midstream.core.pictures import Picture
 from midstream.core.pinning import misfit_of
 from midstream.core.question import Decision
 from midstream.core.routing import Destination, question_asked, spoken
@@ -46,6 +47,7 @@ from midstream.runtime.emitter import RunEvents
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.in_flight import InFlight
 from midstream.runtime.json_values import kept_object, plain
+from midstream.runtime.pictures import with_pictures
 from midstream.runtime.ports import Handlers, Listener, Receipt, World
 from midstream.runtime.stopwatch import Stopwatch
 from midstream.runtime.text_limits import capped
@@ -192,6 +194,9 @@ class WorkflowStateMachine:
             limits: what the run may use, whatever its workflow says. Used up, a person is asked.
         """
         workflow, validate = self._definition.workflow, self._world.validate
+        pictures: tuple[Picture, ...] = ()
+        if isinstance(input, str):
+            input, pictures = await with_pictures(input, self._world)
         given, changed = plain("The input", input), plain("variables", variables or {})
         fitting = await fitting_input(workflow, given, validate)
         self._require_new()
@@ -203,6 +208,7 @@ class WorkflowStateMachine:
             approvals=approvals,
             limits=limits,
             workspace=readable(str(self._world.workspace)),
+            pictures=pictures,
         )
         self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
         await self._put(begin)
@@ -304,10 +310,12 @@ class WorkflowStateMachine:
         Cancelling the call takes nothing back: once it has begun, the words are on their way.
 
         Raises:
-            UserMistake: several questions are open and nothing says which is meant; nothing was said.
+            UserMistake: several questions are open and nothing says which is meant, or a picture they
+                mention cannot be shown; nothing was said.
             JournalFull: there is no room to keep the words; nothing was said.
         """
         text = words if isinstance(words, str) else words.text
+        text, pictures = await with_pictures(text, self._world)
         text = await capped(text, self._world.blobs)
         if policy not in (None, *get_args(Policy)):
             raise UserMistake(f"{policy!r} is not a policy.", hint=", ".join(get_args(Policy)))
@@ -332,6 +340,7 @@ class WorkflowStateMachine:
             answer=answer,
             problem=problem,
             policy=policy,
+            pictures=pictures,
         )
         if said.id not in self._run.inbox.lines:
             await self._put(said)

@@ -9,6 +9,7 @@ walk instead of leading it elsewhere.
 
 import os
 import stat
+import sys
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -363,6 +364,17 @@ def read_in_slices(
 
 
 _SLICE: Final = 1 << 18
+
+
+def first_bytes(place: Place, count: int) -> bytes:
+    """Return how a regular file begins, however large it is; raises as `read_bytes` does."""
+    if not place.parts:
+        raise UserMistake("'.' is a folder.", hint="Use list_directory for folders.")
+    with (
+        opened_folder(parent_of(place)) as folder,
+        _readable(folder, place, sys.maxsize) as handle,
+    ):
+        return os.read(handle, count)
 
 
 def read_in(folder: int, place: Place, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:

@@ -212,7 +212,7 @@ class ToolManager:
         if isinstance(held, ToolOutcome):
             return ToolOutcome(outcome=held.outcome, text=capped(cleaned(held.text)))
         ended = await _supervised(tool, own, held)
-        return ToolOutcome(outcome=ended.outcome, text=capped(cleaned(ended.text)))
+        return msgspec.structs.replace(ended, text=capped(cleaned(ended.text)))
 
 
 def built_in_tools(sandbox: "Sandbox | None" = None) -> tuple[Tool, ...]:

@@ -317,7 +317,8 @@ BEGINNINGS: Final[tuple[Beginning, ...]] = (
     Beginning(line="#2 text", does="answers question 2"),
     Beginning(line="@name text", does="to one branch or agent alone, others go on"),
     Beginning(
-        line="@path", does="names a file or folder, anywhere in a line; agents open it themselves"
+        line="@path",
+        does="names a file or folder, anywhere in a line; agents open it themselves, and see a picture",
     ),
     Beginning(
         line="!command", does="runs in your own shell; its output is offered, never sent unasked"

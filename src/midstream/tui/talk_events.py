@@ -10,6 +10,7 @@ from typing import TypeAlias
 from midstream.core import events as e
 from midstream.core.costs import counted
 from midstream.core.events import CompactionEnded, ConversationCompacted, RunRenamed, TodoEdited
+from midstream.core.pictures import about
 from midstream.core.question import Question
 from midstream.core.routing import as_typed
 from midstream.core.run import Run
@@ -121,6 +122,9 @@ class TalkEvents:
             how = {"queue": f"waits for the end of this {what}", "steer": "joins the next request"}
             text = how.get(fact.handling, fact.handling)
             words = own_words(f"{text}{f' ({fact.reason})' if fact.reason else ''}", "note")
+            found += self._branches.labelled(run, fact.to, words)
+        if fact.pictures:
+            words = own_words("\n".join(map(about, fact.pictures)), "note")
             found += self._branches.labelled(run, fact.to, words)
         return found
 

@@ -171,6 +171,7 @@ def _start(story: Story, input: inputs.Start) -> None:
             approvals=input.approvals,
             limits=input.limits,
             workspace=input.workspace,
+            pictures=input.pictures,
         )
     )
 
@@ -360,7 +361,7 @@ def _tool_finished(story: Story, input: inputs.ToolFinished) -> None:
             continue
         if call_key(run, open_call.call.id) == input.key:
             text = with_change(open_call, input.text)
-            story.close_call(open_call.call.id, input.outcome, text)
+            story.close_call(open_call.call.id, input.outcome, text, input.pictures)
             return
 
 

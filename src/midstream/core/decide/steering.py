@@ -37,6 +37,7 @@ from midstream.core.fold.fold_halts import is_at_rest
 from midstream.core.fold.fold_turns import is_question_call
 from midstream.core.inputs import Halt, Shown, Stop, UserSaid, Withdraw
 from midstream.core.pending import request_key
+from midstream.core.pictures import pictures_in
 from midstream.core.question import DID_NOT_HAPPEN as DID_NOT_HAPPEN
 from midstream.core.question import HAPPENED as HAPPENED
 from midstream.core.question import NOT_KNOWN as NOT_KNOWN
@@ -234,6 +235,7 @@ def _receive(
             reason=reason,
             at=at,
             to=story.path,
+            pictures=input.pictures,
         )
     )
 
@@ -262,7 +264,11 @@ def withdrawn(story: Story, input: Withdraw) -> None:
 def _answer(story: Story, input: UserSaid, question: Question | None) -> None:
     story.tell(
         e.InputReceived(
-            input_id=input.id, text=input.to.text, source=input.source, handling="answer"
+            input_id=input.id,
+            text=input.to.text,
+            source=input.source,
+            handling="answer",
+            pictures=input.pictures,
         )
     )
     refusal = _refusal(input, question)
@@ -287,7 +293,8 @@ def _answer(story: Story, input: UserSaid, question: Question | None) -> None:
             if _call_of(story.run, question).status == "parked":
                 story.close_call(question.call_id, *OUTCOMES[text])
         else:
-            story.close_call(question.call_id, "completed", text)
+            shown = pictures_in(text, story.whole.run.pictures)
+            story.close_call(question.call_id, "completed", text, shown)
     elif story.run.visit.state:
         join_words(story, input.to.text)
 

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from midstream.core import events as e
 from midstream.core.fold.apply import apply
+from midstream.core.pictures import Picture
 from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
 from midstream.language.errors import Fault
@@ -53,11 +54,17 @@ class Story:
             if run.visit.phase != "ended"
         ]
 
-    def close_call(self, call_id: str, outcome: Outcome, result: str) -> None:
+    def close_call(
+        self, call_id: str, outcome: Outcome, result: str, pictures: tuple[Picture, ...] = ()
+    ) -> None:
         """Tell how an open tool call ended."""
         assert self.run.visit.turn is not None
         name = next(c.call.name for c in self.run.visit.turn.calls if c.call.id == call_id)
-        self.tell(e.ToolReturned(call_id=call_id, name=name, outcome=outcome, result=result))
+        self.tell(
+            e.ToolReturned(
+                call_id=call_id, name=name, outcome=outcome, result=result, pictures=pictures
+            )
+        )
 
     def own_questions(self) -> list[Question]:
         """Return the open questions that were not asked by a branch within."""

@@ -32,6 +32,7 @@ from midstream.core.fold.fold_turns import (
     with_call,
 )
 from midstream.core.fold.fold_work import planned, state_failed, tried_again, work_done, worked
+from midstream.core.pictures import pictures_in
 from midstream.core.run import Run, RunUsage, with_usage, with_visit
 
 _PROGRESS = frozenset(
@@ -63,7 +64,8 @@ def _limited(run: Run, fact: e.LimitsSet) -> Run:
 
 
 def _joined(run: Run, fact: e.WordsJoined) -> Run:
-    words = Message(role="user", text=fact.text, author=USER)
+    shown = pictures_in(fact.text, run.pictures)
+    words = Message(role="user", text=fact.text, author=USER, pictures=shown)
     contexts = added(run, fact.context, words)
     return replace(run, contexts=contexts, halt=replace(run.halt, is_heard=True))
 
@@ -192,6 +194,8 @@ def in_branch(run: Run, fact: e.AnyFact) -> Run:
     """Return the run after a fact of one of its branches."""
     name, _, rest = fact.branch.partition("/")
     before = run.visit.branches[name]
+    if run.pictures and before.pictures is not run.pictures:
+        before = replace(before, pictures=run.pictures)
     after = apply(before, replace(fact, branch=rest))
     # What a branch used, asked and said counts in the run around it, too. Most facts touch none of that:
     # then it is the same object as before.

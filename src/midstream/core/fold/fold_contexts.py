@@ -12,6 +12,7 @@ from midstream.core.events import (
     ContextChange,
     ConversationCompacted,
 )
+from midstream.core.pictures import pictures_in
 from midstream.core.run import Compacting, Run, with_usage
 from midstream.core.summaries import compacted
 from midstream.language.spec import Context
@@ -30,7 +31,8 @@ def with_changes(run: Run, changes: tuple[ContextChange, ...]) -> dict[str, Sequ
             cleared = starting_messages(run.plan.contexts[change.context])
             contexts = {**contexts, change.context: cleared}
         else:
-            message = Message(role=change.role, text=change.text)
+            shown = pictures_in(change.text, run.pictures)
+            message = Message(role=change.role, text=change.text, pictures=shown)
             contexts = added(replace(run, contexts=contexts), change.context, message)
     return contexts
 

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from midstream.core.append_only import booked
 from midstream.core.events import InputDisposed, InputReceived, Interrupted
 from midstream.core.fold.fold_contexts import with_shown
+from midstream.core.pictures import by_id
 from midstream.core.run import (
     WAITED,
     Halt,
@@ -37,6 +38,8 @@ def received(run: Run, fact: InputReceived) -> Run:
     times = (
         run.inbox.interrupted_at if fact.at is None else (*run.inbox.interrupted_at[-9:], fact.at)
     )
+    if fact.pictures:
+        run = replace(run, pictures=run.pictures | by_id(fact.pictures))
     return with_inbox(
         run,
         lines=booked(run.inbox.lines, fact.input_id, record),

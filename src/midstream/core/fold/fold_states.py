@@ -6,6 +6,7 @@ from midstream.core.data_edits import edited
 from midstream.core.events import DefinitionChanged, HandlerRan, RunStarted, StateTransition
 from midstream.core.fold.fold_branches import inner_definition, with_context
 from midstream.core.fold.fold_contexts import starting_messages, with_changes
+from midstream.core.pictures import by_id
 from midstream.core.run import Run, Turn, Visit, with_halt, with_visit
 from midstream.language.data_paths import stored
 from midstream.language.names import INTERRUPTED, RESUME, START, STOP, Json, Phase
@@ -35,6 +36,7 @@ def started(run: Run, fact: RunStarted) -> Run:
         usage=replace(run.usage, limits=fact.limits),
         workspace=fact.workspace,
         common_data=named_input(workflow, fact.input),
+        pictures=by_id(fact.pictures),
     )
 
 

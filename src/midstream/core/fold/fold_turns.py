@@ -9,6 +9,7 @@ from midstream.core.events import AgentResponded, Prompted, ReplyCut, ReplyShown
 from midstream.core.fold.fold_contexts import added, context_of, spoken, with_shown
 from midstream.core.fold.fold_halts import held_if_due
 from midstream.core.fold.fold_states import after_phase, saved
+from midstream.core.pictures import Picture, pictures_in
 from midstream.core.run import (
     Correction,
     OpenCall,
@@ -87,14 +88,21 @@ def prompted(run: Run, fact: Prompted) -> Run:
     """Return the run with the prompt put to the agent, from the other side of its conversation."""
     spec = run.plan.agents[fact.agent]
     side: Side = "user" if spec.role == "assistant" else "assistant"
-    words = Message(role=side, text=fact.text)
+    words = Message(role=side, text=fact.text, pictures=pictures_in(fact.text, run.pictures))
     run = replace(run, contexts=added(run, spec.context, words))
     return run if run.visit.turn is None else _with_turn(run, is_prompted=True)
 
 
 def returned(run: Run, fact: ToolReturned) -> Run:
     """Return the run after a tool call ended; after the last of a reply the turn goes on."""
-    run = with_call(run, fact.call_id, status="done", outcome=fact.outcome, result=fact.result)
+    run = with_call(
+        run,
+        fact.call_id,
+        status="done",
+        outcome=fact.outcome,
+        result=fact.result,
+        pictures=fact.pictures,
+    )
     turn = run.visit.turn
     assert turn is not None
     if fact.name in (TERMINAL, TASKS) and fact.outcome == "completed":
@@ -111,7 +119,12 @@ def returned(run: Run, fact: ToolReturned) -> Run:
         turn.text,
         calls=tuple(call.call for call in turn.calls),
         results=tuple(
-            ToolResult(call_id=call.call.id, outcome=call.outcome, text=call.result)
+            ToolResult(
+                call_id=call.call.id,
+                outcome=call.outcome,
+                text=call.result,
+                pictures=call.pictures,
+            )
             for call in turn.calls
         ),
     )
@@ -157,7 +170,7 @@ def reply_shown(run: Run, fact: ReplyShown) -> Run:
     return _with_turn(run, shown=run.visit.turn.shown + fact.text)
 
 
-def with_call(run: Run, call_id: str, **changes: Json | tuple[str, ...]) -> Run:
+def with_call(run: Run, call_id: str, **changes: Json | tuple[str | Picture, ...]) -> Run:
     """Return the run with something changed of one of its open calls."""
     assert run.visit.turn is not None
     calls = tuple(

@@ -1,0 +1,110 @@
+"""Pictures on their way: from a person's words and a tool's result into the blob store, and to a model.
+
+What a line mentions is kept before the line is said, and what a tool looked at before its call ends. So
+a journal that names a picture was written after the picture was safe.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+import msgspec
+
+from midstream.core.mentions import mentioned
+from midstream.core.pictures import (
+    BEGINNING,
+    MAX_BYTES,
+    MOST,
+    Picture,
+    is_picture,
+    mark_of,
+    picture_of,
+)
+from midstream.language.errors import MidstreamError, UserMistake
+from midstream.runtime.ports import BlobStore, ModelRequest, World
+from midstream.safety.capability import forbids_secrets
+from midstream.system.offloop import in_thread
+from midstream.system.workspace_paths import first_bytes, locate, read_in_slices, require_allowed
+
+
+async def with_pictures(text: str, world: World) -> tuple[str, tuple[Picture, ...]]:
+    """Return words with marks for the pictures of the workspace they mention, and these pictures.
+
+    A mention of anything else stays the words it is.
+
+    Raises:
+        UserMistake: a picture that is mentioned cannot be shown, or they are too many.
+        JournalFull: there is no room for one.
+    """
+    if "@" not in text:
+        return text, ()
+    found = [each for each in mentioned(text) if each[2]]
+    if not found:
+        return text, ()
+    shown: dict[str, Picture] = {}
+    parts: list[str] = []
+    end = 0
+    for start, stop, path in found[: 10 * MOST]:
+        data = await in_thread(partial(_picture_at, path, world))
+        if data is None:
+            continue
+        picture = await _kept(data, path, world.blobs)
+        shown[picture.id] = picture
+        parts += [text[end:start], mark_of(picture)]
+        end = stop
+    if len(shown) > MOST:
+        raise UserMistake(
+            f"The line shows {len(shown)} pictures; it may show {MOST}.", hint="Show fewer at once."
+        )
+    return "".join((*parts, text[end:])), tuple(shown.values())
+
+
+def _picture_at(path: str, world: World) -> bytes | None:
+    """Return what a file of the workspace holds that is a picture by its first bytes, else None.
+
+    Raises:
+        UserMistake: it is too large to be shown.
+        WorldTrouble: it cannot be read.
+    """
+    try:
+        place = locate(world.workspace, path)
+        require_allowed(place, "read", forbids_secrets)
+        # What is no picture, or no file for agents, stays words: they hear so if they open it.
+        if not is_picture(first_bytes(place, BEGINNING)):
+            return None
+    except (MidstreamError, OSError, ValueError):
+        return None
+    return bytes(read_in_slices(place, max_bytes=MAX_BYTES))
+
+
+async def _kept(data: bytes, name: str, blobs: BlobStore) -> Picture:
+    picture_of(data, "", name)  # Nothing is kept that cannot be shown.
+    return picture_of(data, await blobs.put(data), name)
+
+
+async def kept_pictures(pictures: Mapping[str, bytes], blobs: BlobStore) -> tuple[Picture, ...]:
+    """Return what is written down of the pictures of a tool's result, by their names.
+
+    Raises:
+        UserMistake: one cannot be shown to a model.
+        JournalFull: there is no room for one.
+    """
+    return tuple([await _kept(data, name, blobs) for name, data in pictures.items()])
+
+
+async def with_contents(request: ModelRequest, blobs: BlobStore) -> ModelRequest:
+    """Return a request with the bytes of the pictures in it, as far as they are kept."""
+    pictures = {
+        picture.key: picture for message in request.messages for picture in message.all_pictures
+    }
+    if not pictures:
+        return request
+    contents: dict[str, bytes] = {}
+    for key in pictures:
+        try:
+            data = await blobs.get(key)
+        except MidstreamError:
+            continue
+        # A journal from elsewhere may name the key of anything.
+        if len(data) <= MAX_BYTES and is_picture(data):
+            contents[key] = data
+    return msgspec.structs.replace(request, pictures=contents)
