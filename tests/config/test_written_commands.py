@@ -105,6 +105,12 @@ def test_trust_lists_them_and_says_what_they_do(workspace: Path) -> None:
     )
 
 
+def test_trust_says_of_a_command_that_it_runs_commands() -> None:
+    (words,) = enables("commands/a.md", b"See !`git log $((1 + $1))`")
+
+    assert words.endswith("and commands in them are run, as an agent's are")
+
+
 UNFIT = {
     "no text": ("a.md", "---\ndescription: x\n---\n", "has no text"),
     "too long": ("a.md", "x" * (MAX_TEXT + 1), "has more than"),

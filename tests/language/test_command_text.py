@@ -2,7 +2,7 @@
 
 from tables import table
 
-from midstream.language.command_text import filled
+from midstream.language.command_text import joined, parts
 from midstream.language.role_text import head_of
 
 FILLED = {
@@ -20,7 +20,7 @@ FILLED = {
 
 @table(("text", "typed", "sent"), FILLED.values(), ids=FILLED)
 def test_what_was_typed_is_put_in_its_places(text: str, typed: str, sent: str) -> None:
-    assert filled(text, typed) == sent
+    assert joined(parts(text, typed), ()) == sent
 
 
 HEADS = {

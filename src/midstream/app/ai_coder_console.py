@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 from midstream.app.chats import GoesOn
 from midstream.app.commands.handler import CommandHandler
 from midstream.app.file_mentions import FileMentions
-from midstream.app.input import names, not_sent, numbers, questions_on_screen
+from midstream.app.input import NotSent, names, not_sent, numbers, questions_on_screen
 from midstream.app.run_sentences import is_chat, is_done, run_line
 from midstream.app.runs import Equipment
 from midstream.app.session import Session
@@ -178,7 +178,7 @@ class AICoderConsole:
             else:
                 session.is_leaving = True
         except MidstreamError as error:
-            to_mend = self._commands.can_be_mended(line)
+            to_mend = isinstance(error, NotSent) or self._commands.can_be_mended(line)
             return Submitted(kind="returned", reason=str(error), to_mend=to_mend)
         finally:
             session.switching.notify()
@@ -237,6 +237,8 @@ class AICoderConsole:
     async def halt(self) -> None:
         """Stop the active run's current turn."""
         self.session.chats.choose_none()
+        if await self.session.switching.stop_preparing():
+            return
         machine = self.session.active()
         if machine is not None and not machine.run.is_over:
             await machine.halt()

@@ -18,6 +18,10 @@ from midstream.runtime.ports import Machine, Receipt
 from midstream.views.run_status import Waiting, kept, waiting, what_addressing_does, where
 
 
+class NotSent(UserMistake):
+    """What a text runs before it is sent was refused or stopped: its line comes back."""
+
+
 def questions_on_screen(machine: Machine | None) -> tuple[Question, ...]:
     """Return a run's open questions a person sees as cards, with the ids they have there."""
     if machine is None:

@@ -110,11 +110,12 @@ class Session:
             return
         if is_behind:
             self.background.on_event(machine, event)
-        elif machine is self.active() and isinstance(
+        elif machine is self.switching.spoken_to() and isinstance(
             event, e.RunFinished | e.RunFailed | e.RunStopped | RunTaken
         ):
             self.switching.go_home()
 
     def _is_in_sight(self, machine: Machine) -> bool:
         is_coming = self.switching.is_coming(machine) or self.background.is_arriving(machine)
-        return machine is self.active() or is_coming
+        here = (self.switching.spoken_to(), self.switching.preparing)
+        return machine in here or is_coming

@@ -13,6 +13,7 @@ from midstream.core.guidance import AGENTS_FILE, is_outdated
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake, did_you_mean
 from midstream.language.names import Json, Mode, python_file
+from midstream.language.spec import Definition
 from midstream.runtime.ports import Machine
 from midstream.system.offloop import in_thread
 from midstream.views.run_status import where
@@ -45,6 +46,8 @@ class Switching:
         """Whether the next line says which chat to go on with."""
         self.is_beginning = True
         """Whether what the mode becomes follows from how the console was started: no choice of now."""
+        self.preparing: Machine | None = None
+        """The commands of a written command, which are run before its text is sent."""
         self.runs = runs
         self.ui = ui
         self._config = config
@@ -65,7 +68,16 @@ class Switching:
     # --- what lines go to -------------------------------------------------------------------
 
     def active(self) -> Machine | None:
-        """Return the run that lines go to now, None in a chat nothing was said in yet."""
+        """Return the run that lines go to now, None in a chat nothing was said in yet.
+
+        While commands are run before a text is sent, that is their run: its cards and Esc are meant.
+        """
+        if self.preparing is not None and not is_done(self.preparing):
+            return self.preparing
+        return self.spoken_to()
+
+    def spoken_to(self) -> Machine | None:
+        """Return the run that the mode speaks to, whatever is run before a text is sent."""
         if self.mode.kind == "workflow":
             return self.workflow
         return self.chats.get(self.mode.name)
@@ -98,6 +110,7 @@ class Switching:
 
     async def addressee(self) -> Machine:
         """Return the run that words are for, a new chat where there is none yet."""
+        await self.stop_preparing()
         machine = self.active()
         if machine is not None and not is_done(machine):
             self._ended = None
@@ -114,6 +127,32 @@ class Switching:
         self.chats[name] = machine
         return machine
 
+    async def prepare(self, definition: Definition, input: Json) -> Run:
+        """Return a run of commands once it has ended: by itself, by Esc, or by words or a turn elsewhere.
+
+        What ran before another text of this kind is stopped.
+        """
+        async with self.in_order:
+            await self.stop_preparing()
+            engine = self.runs.equipment.engine
+            machine = await engine.start(definition, input=input, allowed=self._allowed)
+            self.preparing = machine
+            self.ui.refresh()
+        try:
+            return await machine.wait()
+        finally:
+            if self.preparing is machine:
+                self.preparing = None
+            self.ui.refresh()
+
+    async def stop_preparing(self) -> bool:
+        """Stop what is run before a text is sent, which then is not; return whether there was any."""
+        machine = self.preparing
+        if machine is None or is_done(machine):
+            return False
+        await machine.stop()
+        return True
+
     # --- going elsewhere --------------------------------------------------------------------
 
     async def enter(self, wanted: Mode, input: Json = None) -> None:
@@ -124,6 +163,7 @@ class Switching:
         """
         async with self.in_order:
             self.is_choosing = False
+            await self.stop_preparing()
             left = self.active()
             if await self.open(wanted, input):
                 self._choose_mode(wanted)
@@ -148,6 +188,7 @@ class Switching:
         """Let lines go to a run, and show where it stands; of a chat not if `is_told` already."""
         async with self.in_order:
             self.is_choosing = False
+            await self.stop_preparing()
             left = self.active()
             self.recall(machine)
             self.place(machine)
@@ -165,6 +206,7 @@ class Switching:
     async def turn_home(self) -> None:
         """Let lines go to the role again; a run of another process is watched no more."""
         async with self.in_order:
+            await self.stop_preparing()
             machine = self.active()
             if self.mode.kind == "workflow":
                 self.go_home()
@@ -178,6 +220,7 @@ class Switching:
         """Leave the chat of the current role as it is, and begin a new one with the next line."""
         self.is_choosing = False
         async with self.in_order:
+            await self.stop_preparing()
             name = self.mode.name if self.mode.kind == "role" else self.home.name
             machine = self.chats.get(name)
             if machine is not None and not (is_done(machine) or self.runs.is_watched(machine)):

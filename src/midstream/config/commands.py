@@ -20,7 +20,8 @@ _MAX_LINE: Final = 200
 class WrittenCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A command that sends a text. `arguments` and `description` are for `/help`, `role` who hears it.
 
-    `role` is "" where it is whoever lines go to.
+    `role` is "" where it is whoever lines go to. `allowed_tools` only narrows which of the commands in
+    its text may be run at all; None: all that the policy lets.
     """
 
     name: str
@@ -28,6 +29,7 @@ class WrittenCommand(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     arguments: str = ""
     role: str = ""
+    allowed_tools: str | None = None
     layer: Layer
 
 
@@ -58,6 +60,7 @@ def written_commands(config: ConfigManager) -> dict[str, WrittenCommand]:
             description=head.get("description", ""),
             arguments=head.get("argument-hint", ""),
             role=head.get("role", ""),
+            allowed_tools=head.get("allowed-tools"),
             layer=layer,
         )
     return found

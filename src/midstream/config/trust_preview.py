@@ -12,6 +12,7 @@ from typing import Final
 
 from midstream.config.directories import OTHERS_FOLDER, SETTINGS
 from midstream.config.trust import AGENTS, TrustStatus, TrustStore, session_grant
+from midstream.language.command_text import runs_commands
 from midstream.language.errors import MidstreamError
 from midstream.language.json_text import Node, parse
 from midstream.language.names import REQUEST_USERS_INPUT
@@ -44,7 +45,10 @@ def enables(name: str, data: bytes) -> tuple[str, ...]:
         found.append("words that every role for code is told to follow")
     elif folder == "commands":
         command = name.rpartition("/")[2].removesuffix(".md")
-        found.append(f"the command /{command}: its words are sent as yours when you type it")
+        does = "its words are sent as yours when you type it"
+        if runs_commands(text):
+            does += ", and commands in them are run, as an agent's are"
+        found.append(f"the command /{command}: {does}")
     elif folder == "skills":
         is_skill = name.endswith("/SKILL.md")
         found.append("a skill, of which agents are told" if is_skill else "agents may read it")

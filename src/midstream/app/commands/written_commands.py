@@ -4,17 +4,12 @@ from functools import partial
 from typing import Final
 
 from midstream.app.commands.command import Command
+from midstream.app.embedded_commands import text_of
 from midstream.app.session import Session
 from midstream.config.commands import WrittenCommand
-from midstream.language.command_text import filled
 from midstream.language.names import Mode
 
 MAX_SHOWN_LINES: Final = 40
-_BY_ITSELF: Final = "!`"
-_NOT_RUN: Final = (
-    "Nothing was run for it: what stands as !`command` in it is sent as it is. An agent that runs it is "
-    "judged as ever."
-)
 _WHOSE: Final = {"user": "yours", "workspace": "of this workspace"}
 
 
@@ -31,9 +26,18 @@ def as_command(written: WrittenCommand) -> Command:
 
 
 async def _send(written: WrittenCommand, session: Session, typed: str) -> None:
-    text = filled(written.text, typed)
-    if written.role and session.switching.mode != Mode("role", written.role):
-        await session.switching.enter(Mode("role", written.role))
+    switching, equipment = session.switching, session.equipment
+    if written.role and switching.mode != Mode("role", written.role):
+        await switching.enter(Mode("role", written.role))
+    text, ran = await text_of(
+        written,
+        typed,
+        tools=equipment.tools,
+        store=equipment.engine.store,
+        run_it=switching.prepare,
+    )
+    if ran:
+        session.ui.say(ran, kind="note")
     await session.input.say(text)
     # Behind a bar: no line of the file can pass for one of the console's own.
     lines = text.split("\n")
@@ -41,5 +45,3 @@ async def _send(written: WrittenCommand, session: Session, typed: str) -> None:
     if len(lines) > MAX_SHOWN_LINES:
         shown.append(f"+{len(lines) - MAX_SHOWN_LINES} more lines")
     session.ui.say("\n".join([f"/{written.name} sent:", *shown]), kind="note")
-    if _BY_ITSELF in written.text:
-        session.ui.say(_NOT_RUN, kind="note")
