@@ -30,6 +30,8 @@ REVIEW = ("run", "code_architecture_review", *OFFLINE)
         (("run",), "Missing argument 'WORKFLOW'"),
         (("chat", "hi", "--role", "dud"), "Did you mean 'dude'?"),
         (("chat", " \n"), "The text is missing."),
+        (("chat", "/cost"), "/cost is a command of the console"),
+        (("chat", "/srv/app is gone"), "//TEXT says what begins with a slash"),
         (("--mode", "role:dud"), "Did you mean 'dude'?"),
         (("--mode", "dude"), "Did you mean 'role:dude'"),
         (("--mode", "role:dude", "roles"), "--mode is for the console"),

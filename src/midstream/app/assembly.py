@@ -83,6 +83,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     `no_model` is the notice that no model is configured, "" where one is.
     """
 
+    config: ConfigManager
     engine: "LocalEngine"
     store: "Store"
     library: "WorkflowLibrary"
@@ -189,6 +190,7 @@ def parts(
     notices = (*unkept, *map(str, problems), *mcp_notices)
     lacking = no_model(config.models) if is_offline else ""
     return Parts(
+        config=config,
         engine=LocalEngine(
             world,
             kept,

@@ -4,13 +4,14 @@ They are a small workflow of their own, a state each: so each is judged, asked a
 stopped as any command of an agent is. The file that names them has no say in that.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from midstream.app.input import NotSent
 from midstream.config.commands import WrittenCommand
 from midstream.core.background import TERMINAL
-from midstream.core.events import ToolReturned
+from midstream.core.events import StateTransition, ToolReturned
+from midstream.core.mentions import mentioned
 from midstream.core.run import Run
 from midstream.language.command_text import commands_in, joined, may_run, parts
 from midstream.language.names import START, STOP, Json
@@ -24,6 +25,7 @@ MAX_COMMANDS: Final = 10
 MAX_OUTPUT_CHARS: Final = 10_000
 """Characters of one command's output that are sent, its beginning and its end."""
 
+_PICTURES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _NOTHING: Final = "(no output)"
 
 RunIt: TypeAlias = Callable[[Definition, Json], Awaitable[Run]]
@@ -58,8 +60,7 @@ async def text_of(
     workflow = _workflow(written.name, len(commands))
     definition = Definition(workflow=workflow, roles={}, tools={TERMINAL: tools[TERMINAL]})
     run = await run_it(definition, list(commands))
-    facts = [envelope.event for envelope in await store.read(run.id)]
-    ended = [fact for fact in facts if isinstance(fact, ToolReturned)]
+    ended = _ended([envelope.event for envelope in await store.read(run.id)])
     name, last = written.name, ended[-1] if ended else None
     if run.status != "finished":
         if last is not None and last.outcome == "denied":
@@ -113,6 +114,17 @@ def _workflow(name: str, count: int) -> Workflow:
     return Workflow(workflow_name=f"/{name}", states=(*states, State(name=STOP, input="input")))
 
 
+def _ended(facts: Iterable[object]) -> list[ToolReturned]:
+    """Return how each command ended at last, in order: one that did not happen may have been begun anew."""
+    state, ended = START, dict[str, ToolReturned]()
+    for fact in facts:
+        if isinstance(fact, StateTransition):
+            state = fact.target
+        elif isinstance(fact, ToolReturned):
+            ended[state] = fact
+    return [*ended.values()]
+
+
 def _words(result: str) -> tuple[str, list[str], str]:
     """Return how a command ended, what else a reader should hear of that, and its output."""
     head, _, output = result.partition("\n\n")
@@ -126,4 +138,8 @@ def _output(result: str, *, is_whole: bool) -> str:
     """Return what stands in the place of a command: its output, and how it failed."""
     first, notes, output = _words(result)
     told = notes if is_whole else [f"[{first}]", *notes]
-    return "\n".join(filter(None, (capped(sanitized(output).rstrip(), MAX_OUTPUT_CHARS), *told)))
+    text = capped(sanitized(output).rstrip(), MAX_OUTPUT_CHARS)
+    for at, _, path in reversed([*mentioned(text)]):
+        if path.casefold().endswith(_PICTURES):
+            text = f"{text[:at]}\\{text[at:]}"  # only a person's words show a picture
+    return "\n".join(filter(None, (text, *told)))

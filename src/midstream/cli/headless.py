@@ -9,25 +9,27 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import NoReturn
 
 import msgspec
 
 from midstream.app.assembly import Options, Parts, parts, unknown_tool
+from midstream.app.commands.table import words_of_commands
+from midstream.app.embedded_commands import text_of
+from midstream.app.input import NotSent
+from midstream.config.commands import written_commands
 from midstream.config.manager import ConfigManager
 from midstream.core import events as e
 from midstream.core.append_only import latest
 from midstream.core.notices import Envelope
 from midstream.core.question import Decision, Question
-from midstream.core.routing import answered_next, branch_at
+from midstream.core.routing import answered_next, branch_at, is_command
 from midstream.core.run import Run
-from midstream.language.errors import (
-    UserMistake,
-    did_you_mean,
-)
+from midstream.language.errors import UserMistake, WorldTrouble, did_you_mean
 from midstream.language.names import Json
-from midstream.language.spec import ToolSpec
+from midstream.language.spec import Definition, ToolSpec
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.ports import Machine
 from midstream.runtime.workflow_library import WorkflowLibrary
@@ -101,6 +103,59 @@ async def chat_once(
     asking = Asking(engine)
     await machine.say(prompt, source=HEADLESS)
     return await go_on(machine, given, asking)
+
+
+async def written(made: Parts, words: str, given: Given) -> tuple[str, str] | None:
+    """Return the text of a `/command` that a person wrote, and the role it names; None: there is none.
+
+    What it runs is run as `given` allows: nobody is there to be asked.
+
+    Raises:
+        WorldTrouble: what it runs may not be run here.
+    """
+    name, _, typed = words[1:].partition(" ")
+    known = await in_thread(partial(written_commands, made.config))
+    command = known.get(name.casefold()) if words.startswith("/") else None
+    if command is None or name.casefold() in words_of_commands():
+        return None
+
+    async def run_it(definition: Definition, input: Json) -> Run:
+        machine = await made.engine.start(
+            definition, input=input, allowed=given.allowed, approvals="deny"
+        )
+        run = await machine.settled()
+        if not run.is_over:
+            await machine.stop()
+        return machine.run
+
+    try:
+        text, _ = await text_of(
+            command, typed, tools=made.tools, store=made.engine.store, run_it=run_it
+        )
+    except NotSent as error:
+        raise WorldTrouble(error.what, hint=error.hint) from error
+    return text, command.role
+
+
+async def chat_words(made: Parts, prompt: str, given: Given) -> tuple[str, str]:
+    """Return what a prompt says to a chat, as a line of the console would; and the role that is named.
+
+    Raises:
+        UserMistake: it is a command of the console, or none.
+        WorldTrouble: as in `written`.
+    """
+    if not is_command(prompt):
+        return prompt.removeprefix("/") if prompt.startswith("//") else prompt, ""
+    found = await written(made, prompt, given)
+    if found is not None:
+        return found
+    name = prompt[1:].partition(" ")[0].strip()
+    is_ours = name.casefold() in words_of_commands()
+    what = "a command of the console, and midstream chat says one thing to a role"
+    raise UserMistake(
+        f"/{name} is {what}." if is_ours else f"There is no command /{name} that you wrote.",
+        hint=f"{'Type it in the console (midstream). ' * is_ours}//TEXT says what begins with a slash.",
+    )
 
 
 async def go_on(machine: Machine, given: Given, asking: "Asking") -> Run:

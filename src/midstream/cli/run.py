@@ -55,16 +55,22 @@ def run(
 ) -> int:
     """Run a workflow without a console: its output on stdout, progress on stderr.
 
-    WORKFLOW is a name, or FILE.py:NAME for one written in Python. The input `-` is read from stdin.
+    WORKFLOW is a name, or FILE.py:NAME for one written in Python. The input `-` is read from stdin; one
+    that is a /command you wrote is what that sends.
     """
-    from midstream.cli.headless import Given, play
+    from midstream.cli.headless import Given, play, written
 
     given = Given(answers=answer, allowed=options.allowed)
     text = read_if_dash(input or "")
     said, workflow = (text if text.strip() else None), workflow_named(name)
 
     async def work(made: Parts) -> "Run":
-        return await play(made.engine, made.library, workflow, given, input=said, settings=settings)
+        found = await written(made, said, given) if said and input != "-" else None
+        return await play(
+            *(made.engine, made.library, workflow, given),
+            input=said if found is None else found[0],
+            settings=settings,
+        )
 
     return _headless(options, work)
 
@@ -75,16 +81,23 @@ def run(
 @click.option("--answer", multiple=True, metavar="TEXT", help="Answers, in the order asked.")
 @takes(*JOURNALED)
 def chat(options: Options, prompt: str, role: str, answer: tuple[str, ...]) -> int:
-    """Say one thing to a role and print the reply. `-` reads it from stdin."""
-    from midstream.cli.headless import Given, chat_once
+    """Say one thing to a role and print the reply.
 
-    prompt = read_if_dash(prompt)
+    `-` reads it from stdin. /NAME WORDS is a command you wrote: what it sends is said.
+    """
+    from midstream.cli.headless import Given, chat_once, chat_words
+
+    # What is piped in may be anybody's words: it runs no command.
+    is_typed, prompt = prompt != "-", read_if_dash(prompt)
     if not prompt.strip():
         raise UserMistake("The text is missing.", hint='Write midstream chat "YOUR WORDS".')
     given = Given(answers=answer, allowed=options.allowed)
 
     async def work(made: Parts) -> "Run":
-        return await chat_once(made.engine, made.library, made.tools, prompt, given, role=role)
+        words, own = await chat_words(made, prompt, given) if is_typed else (prompt, "")
+        return await chat_once(
+            *(made.engine, made.library, made.tools, words, given), role=own or role
+        )
 
     return _headless(options, work)
 

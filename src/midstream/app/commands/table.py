@@ -22,6 +22,13 @@ COMMANDS: Final[tuple[Command, ...]] = (
     *SESSION_COMMANDS,
 )
 
+
+def words_of_commands() -> frozenset[str]:
+    """Return every word that is a command of midstream's own, and no file's."""
+    words = (word for command in COMMANDS for word in (command.name, *command.aliases))
+    return frozenset(("help", *words))
+
+
 FIRST: Final = (
     *("workflow", "role", "model", "permissions", "resume"),
     *("undo", "diff", "cost", "clear", "help"),
