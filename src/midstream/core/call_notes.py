@@ -18,6 +18,17 @@ COMMAND: Final = "command"
 REFUSED: Final = "Refused: "
 """What the result of a call begins with that policy refused."""
 
+NOT_AS_SEEN: Final = (
+    "Not done: what it would do now is not what the user saw and allowed. "
+    "Look at how things are, and call it again."
+)
+"""The result of a call that a person allowed, where the world has changed since they saw it."""
+
+CUT_WHILE_JOINING: Final = "The process ended during this call: it is looked at anew."
+
+MADE_ANEW: Final = frozenset({NOT_AS_SEEN, CUT_WHILE_JOINING})
+"""Results with which a branch that joins its worktree looks again at what is to be merged."""
+
 _CHANGED: Final = "The user changed the arguments before it ran, to "
 
 

@@ -221,7 +221,8 @@ class BranchStarted(
     """A branch of the state begins: `name`, of its state's `parallel`, `for_each` or `workflow`.
 
     One with a `call_id` is what that call of `agent` is: `input` is its task, in the `role`, or that of the
-    workflow of the `definition`, which has the tools of the run.
+    workflow of the `definition`, which has the tools of the run. `worktree` names the git worktree it has
+    for itself, "" for none.
     """
 
     name: str
@@ -231,6 +232,7 @@ class BranchStarted(
     role: str = ""
     agent: str = ""
     definition: Definition | None = None
+    worktree: str = ""
 
 
 class BranchFinished(

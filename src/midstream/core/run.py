@@ -32,6 +32,7 @@ from midstream.core.question import Question
 from midstream.core.todo import Todo
 from midstream.language.errors import Fault
 from midstream.language.names import (
+    IN_WORKTREE,
     START,
     Disposition,
     Effect,
@@ -301,7 +302,9 @@ class BranchOf(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     `has_resume`: words to it may lead to its own state `resume`. `base` is the `common_data` it began
     with (None: it began with none of the run around it), `changes` what it had changed of that when it
     finished; one that has ended keeps little else. One with a `call_id` is what that call of the agent
-    `caller` is: a task in a `role`, or a workflow, where that is "".
+    `caller` is: a task in a `role`, or a workflow, where that is "". `worktrees` are the git worktrees it
+    works in, the innermost last: its own, if its `entry` says so, and those of what is around it.
+    `unjoined` says why what it changed in its own was not merged.
     """
 
     path: str = ""
@@ -314,6 +317,13 @@ class BranchOf(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     call_id: str = ""
     role: str = ""
     caller: str = ""
+    worktrees: tuple[str, ...] = ()
+    unjoined: str = ""
+
+    @property
+    def has_worktree(self) -> bool:
+        """Return whether it has a git worktree of its own."""
+        return self.entry == IN_WORKTREE
 
 
 class BackgroundCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -469,6 +479,11 @@ def with_inbox(run: Run, **changes: object) -> Run:
 def with_usage(run: Run, **changes: object) -> Run:
     """Return the run with something changed of what it used, or may use."""
     return replace(run, usage=replace(run.usage, **changes))
+
+
+def git_branch(run: Run) -> str:
+    """Return the git branch of the worktree a branch works in."""
+    return f"midstream/{run.id}/{run.branch.worktrees[-1]}"
 
 
 CALLED = "@"

@@ -20,11 +20,22 @@ REQUEST_USERS_INPUT: Final = "request_users_input"
 """The tool by which an agent asks: it parks its call until a person answers."""
 
 DELEGATE: Final = "delegate"
-LOAD_SKILL: Final = "load_skill"
 """The tool by which an agent has a task done in another role: its call is a branch of the run."""
+
+LOAD_SKILL: Final = "load_skill"
 
 RUN_WORKFLOW: Final = "run_workflow"
 """The tool by which an agent runs a workflow: once that is found, its call is a branch of the run."""
+
+OPEN_WORKTREE: Final = "open_worktree"
+JOIN_WORKTREE: Final = "join_worktree"
+"""The calls a branch with a git worktree of its own begins and ends with. No agent is offered them."""
+
+IN_WORKTREE: Final = "$worktree"
+"""The state such a branch begins in."""
+
+CONFLICT: Final = "conflict"
+"""The kind of error where what was changed in a worktree could not be merged, or was not to be."""
 
 NEVER_RUN: Final = frozenset({REQUEST_USERS_INPUT, DELEGATE, RUN_WORKFLOW})
 """The tools whose calls are something else, a question or a branch, which is what is shown of them."""
@@ -92,6 +103,7 @@ ErrorKind: TypeAlias = Literal[
     "max_visits",
     "branch",
     "workflow",
+    "conflict",
     "any",
 ]
 """What may go wrong in a state, as `retry` and `catch` name it. `any` stands for each of them."""

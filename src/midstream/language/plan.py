@@ -11,7 +11,19 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
-from midstream.language.names import DELEGATE, RESUME, RUN_WORKFLOW, START, STOP, Json, Phase, Slot
+from midstream.language.names import (
+    DELEGATE,
+    IN_WORKTREE,
+    JOIN_WORKTREE,
+    OPEN_WORKTREE,
+    RESUME,
+    RUN_WORKFLOW,
+    START,
+    STOP,
+    Json,
+    Phase,
+    Slot,
+)
 from midstream.language.spec import (
     Agent,
     Branch,
@@ -172,6 +184,15 @@ def branch_of(state: State, name: str) -> Branch | ForEach | SubWorkflow:
 
 def entry_of(branch: Branch | ForEach | SubWorkflow) -> str:
     """Return the state a branch begins at."""
+    return IN_WORKTREE if has_worktree(branch) else _first_of(branch)
+
+
+def has_worktree(branch: Branch | ForEach | SubWorkflow) -> bool:
+    """Return whether a branch works in a git worktree of its own."""
+    return not isinstance(branch, SubWorkflow) and branch.worktree
+
+
+def _first_of(branch: Branch | ForEach | SubWorkflow) -> str:
     if isinstance(branch, SubWorkflow):
         return START
     return branch.state if branch.state is not None else branch.states[0].name
@@ -210,7 +231,38 @@ def _branch_definition(definition: Definition, branch: Branch | ForEach) -> Defi
         start_condition="immediate",
         budget=None,
     )
-    return replace(definition, workflow=inner)
+    inner_definition = replace(definition, workflow=inner)
+    return in_worktree(inner_definition, _first_of(branch)) if branch.worktree else inner_definition
+
+
+_WORKTREE_TOOLS: dict[str, ToolSpec] = {
+    name: ToolSpec(
+        name=name,
+        description="Only a branch calls it.",
+        parameters={"type": "object", "properties": {}, "additionalProperties": False},
+        effect="idempotent",
+        timeout_s=600.0,
+        reviewed=name == JOIN_WORKTREE,
+    )
+    for name in (OPEN_WORKTREE, JOIN_WORKTREE)
+}
+
+
+def in_worktree(definition: Definition, first: str) -> Definition:
+    """Return what a branch runs that has a git worktree: it is made before its state `first`, and what
+    was changed in it is merged in its state `stop`. Both are calls like a state's own.
+    """
+    workflow = definition.workflow
+    begins = State(name=IN_WORKTREE, tool=OPEN_WORKTREE, next=first)
+    states = (
+        replace(state, tool=JOIN_WORKTREE) if state.name == STOP else state
+        for state in workflow.states
+    )
+    return replace(
+        definition,
+        workflow=replace(workflow, states=(begins, *states)),
+        tools={**definition.tools, **_WORKTREE_TOOLS},
+    )
 
 
 def resumes_inside(branch: Branch | ForEach | SubWorkflow) -> bool:
@@ -229,8 +281,11 @@ def with_delegates(definition: Definition, roles: Mapping[str, Role]) -> Definit
     return replace(definition, delegates=dict(roles))
 
 
-def delegated_definition(definition: Definition, role_name: str, caller: str) -> Definition:
-    """Return what a branch runs that does a task in a role, for an agent of the definition.
+def delegated_definition(
+    definition: Definition, role_name: str, caller: str, *, worktree: bool = False
+) -> Definition:
+    """Return what a branch runs that does a task in a role, for an agent of the definition, in a git
+    `worktree` of its own or not.
 
     What is taken from the caller by name (`excludedTools`) is taken from it, too.
     """
@@ -238,7 +293,7 @@ def delegated_definition(definition: Definition, role_name: str, caller: str) ->
     by = next((agent for agent in definition.workflow.agents if agent.key == caller), None)
     if by is not None:
         role = role.within(Role(excludedTools=definition.roles[by.agent_role].excludedTools))
-    return replace(
+    task = replace(
         definition,
         workflow=_task_in(role_name),
         roles={role_name: role},
@@ -248,6 +303,7 @@ def delegated_definition(definition: Definition, role_name: str, caller: str) ->
         kind="workflow",
         workflows={},
     )
+    return in_worktree(task, START) if worktree else task
 
 
 @lru_cache(maxsize=64)
@@ -339,7 +395,7 @@ def tools_for(
     usable = [
         _naming(spec, named[name]) if name in named else spec
         for name, spec in sorted(definition.tools.items())
-        if role.may_use(name) and named.get(name, True)
+        if name not in _WORKTREE_TOOLS and role.may_use(name) and named.get(name, True)
     ]
     parsing = [
         ToolSpec(

@@ -85,7 +85,8 @@ class Branch(_Part, frozen=True, kw_only=True):
     It reads and writes a copy of `common_data`; what it changed is merged when the branches join, in
     the order they are listed. Each context is a copy of its own, as it was when the branch began, but
     for those named in `shared`. `contexts` are its own besides. `output` is the path of its result,
-    such as `common_data.findings`; without it the last reply or result.
+    such as `common_data.findings`; without it the last reply or result. With `worktree` its tools work
+    in a git worktree of its own, and what they changed there is merged when it has ended.
     """
 
     name: str = ""
@@ -94,6 +95,7 @@ class Branch(_Part, frozen=True, kw_only=True):
     contexts: tuple[Context, ...] = ()
     shared: tuple[str, ...] = ()
     output: str | None = None
+    worktree: bool = False
 
 
 class ForEach(_Part, frozen=True, kw_only=True):
@@ -110,6 +112,7 @@ class ForEach(_Part, frozen=True, kw_only=True):
     shared: tuple[str, ...] = ()
     output: str | None = None
     max_concurrency: int = 4
+    worktree: bool = False
 
 
 class SubWorkflow(_Part, frozen=True, kw_only=True):

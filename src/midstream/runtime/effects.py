@@ -21,7 +21,7 @@ from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, Ru
 from midstream.core.run import CALLED, Run, definition_of
 from midstream.core.summaries import is_summary_key
 from midstream.language.errors import REPORT_BUG, MidstreamError, WorldTrouble, with_hint
-from midstream.language.names import RUN_WORKFLOW, Json, Outcome
+from midstream.language.names import JOIN_WORKTREE, RUN_WORKFLOW, Json, Outcome
 from midstream.runtime.agent import WorkflowAgent, summarised
 from midstream.runtime.background import Background
 from midstream.runtime.effect_handle import StreamingEffect
@@ -104,15 +104,17 @@ async def review_call(
     effect: ReviewCall, run: Run, allowed: tuple[str, ...], world: World, post: Post
 ) -> None:
     """Look at what a call would do and post what is to become of it."""
-    context = ToolContext(
-        workspace=world.workspace,
-        run=run.id,
-        agent=effect.agent,
-        stop=asyncio.Event(),
-        progress=_unheard,
-        granted=allowed,
-    )
     try:
+        workspace, own = await _place_of(run, effect.name, world)
+        context = ToolContext(
+            workspace=workspace,
+            run=run.id,
+            agent=effect.agent,
+            stop=asyncio.Event(),
+            progress=_unheard,
+            granted=(*allowed, *own),
+            worktrees=run.branch.worktrees,
+        )
         arguments = exact_arguments(effect.name, effect.arguments, run, world)
         if arguments is None:
             post(inputs.CallReviewed(key=effect.key, kind="deny", reason=WITHHELD))
@@ -126,6 +128,9 @@ async def review_call(
             reason=short(review.reason, world.redactor),
             hint=short(review.hint, world.redactor),
         )
+    except MidstreamError as error:
+        what, hint = short(error.what, world.redactor), short(error.hint, world.redactor)
+        answer = inputs.CallReviewed(key=effect.key, kind="deny", reason=what, hint=hint)
     except _EDGE as error:
         if not _is_for_us(error):
             raise
@@ -133,6 +138,20 @@ async def review_call(
         words = f"what the call would do could not be found out: {what}"
         answer = inputs.CallReviewed(key=effect.key, kind="deny", reason=words, hint=REPORT_BUG)
     post(answer)
+
+
+async def _place_of(run: Run, tool: str, world: World) -> tuple[Path, tuple[str, ...]]:
+    """Return the folder a call is made in, and what it may do there that nobody is asked about.
+
+    What is written in a git worktree changes nothing of the person's: they are asked when it is merged.
+    That is done in what is around it.
+    """
+    names = run.branch.worktrees[:-1] if tool == JOIN_WORKTREE else run.branch.worktrees
+    if not names:
+        return world.workspace, ()
+    from midstream.system.worktree import opened  # few runs have one
+
+    return await in_thread(partial(opened, world.workspace, run.id, names)), ("write: **",)
 
 
 def _unheard(_text: str) -> None:
@@ -160,19 +179,24 @@ async def call_tool(
         else:
             post(inputs.ToolFinished(key=effect.key, outcome="not_run", text=NOT_RUN))
         return
-    context = ToolContext(
-        workspace=world.workspace,
-        run=run.id,
-        agent=effect.agent,
-        stop=flight.stop,
-        progress=lambda text: call_soon(loop, flight.progress, call.id, call.name, text),
-        changing=partial(_changing, flight, world, put),
-        changed=lambda diff: call_soon(loop, flight.changed, call.id, diff),
-        call=call.id,
-        background=background,
-        granted=(*exact_grants(call.name, effect.granted, run, world), *allowed),
-    )
     try:
+        workspace, own = await _place_of(run, call.name, world)
+        context = ToolContext(
+            workspace=workspace,
+            run=run.id,
+            agent=effect.agent,
+            stop=flight.stop,
+            progress=lambda text: call_soon(loop, flight.progress, call.id, call.name, text),
+            changed=lambda diff: call_soon(loop, flight.changed, call.id, diff),
+            call=call.id,
+            background=background,
+            granted=(*exact_grants(call.name, effect.granted, run, world), *allowed, *own),
+            worktrees=run.branch.worktrees,
+        )
+        if not own:
+            # In a worktree its git branch is the record: nothing there is for undo to put back.
+            changing = partial(_changing, flight, world, put)
+            context = replace(context, changing=changing)
         arguments = exact_arguments(call.name, effect.arguments, run, world)
         if arguments is None:
             post(inputs.ToolFinished(key=effect.key, outcome="not_run", text=WITHHELD))

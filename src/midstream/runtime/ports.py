@@ -172,6 +172,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     what a command reads without naming it. `is_named(request)` says whether a rule of the user's own allows
     that very thing by its name. `changed(diff)` hears what was done to a file once it is done, from any
     thread. `call` is the id of the call, `background` begins what goes on after it, None where nothing may.
+    `worktrees` are the git worktrees the call is made in, the innermost last: mostly none.
     """
 
     workspace: Path
@@ -188,6 +189,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     changed: Callable[[FileDiff], None] = _unseen
     call: str = ""
     background: "Background | None" = None
+    worktrees: tuple[str, ...] = ()
 
 
 class Tools(Protocol):

@@ -20,6 +20,7 @@ from midstream.core import inputs, todo
 from midstream.core.call_notes import with_arguments
 from midstream.core.decide.decide import judged
 from midstream.core.decide.transaction import Story
+from midstream.core.events import AnyFact
 from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTaken
 from midstream.core.pending import open_calls
 from midstream.core.pictures import Picture
@@ -41,11 +42,12 @@ from midstream.language.errors import (
 )
 from midstream.language.names import Json, Policy
 from midstream.language.spec import Budget, Definition
+from midstream.runtime import worktrees
 from midstream.runtime.background import Background, Command
 from midstream.runtime.effect_handle import StreamingEffect
 from midstream.runtime.emitter import RunEvents
 from midstream.runtime.handlers import ScriptHandlers
-from midstream.runtime.in_flight import InFlight
+from midstream.runtime.in_flight import CLOSING_S, InFlight
 from midstream.runtime.json_values import kept_object, plain
 from midstream.runtime.pictures import with_pictures
 from midstream.runtime.ports import Handlers, Listener, Receipt, World
@@ -102,6 +104,7 @@ class WorkflowStateMachine:
         "_events",
         "_fault",
         "_handlers",
+        "_has_worktrees",
         "_in_flight",
         "_inputs",
         "_is_closing",
@@ -115,6 +118,7 @@ class WorkflowStateMachine:
         "_stopwatch",
         "_taker",
         "_task",
+        "_tidying",
         "_unkept",
         "_wake",
         "_was_held",
@@ -141,6 +145,8 @@ class WorkflowStateMachine:
         )
         self._inputs: list[tuple[inputs.AnyInput, asyncio.Future[None] | None]] = []
         self._stopwatch = Stopwatch(world.clock)
+        self._has_worktrees = False
+        self._tidying: set[asyncio.Task[None]] = set()
         self._is_taking = False
         self._is_closing = False
         self._is_leaving = False
@@ -241,6 +247,10 @@ class WorkflowStateMachine:
         Cancelling the call takes nothing back; `leave` lets go of the run.
         """
         self._require_new()
+        # Before anything begins: a crash may have left some standing.
+        self._has_worktrees = await worktrees.has_any(run)
+        if self._has_worktrees:
+            await worktrees.put_away(run, self._world)
         if definition is not None and (misfit := misfit_of(run, definition)):
             raise UserMistake(
                 f"Run {self.id} cannot go on with what the workflow is now: {misfit}.",
@@ -576,8 +586,9 @@ class WorkflowStateMachine:
         try:
             if type(input) in _OF_WHAT_IS_SHOWN:
                 input = self._with_shown(input)
-            worked_s = self._stopwatch.look(self._run)
-            story = judged(self._run, input, worked_s)
+            before = self._run
+            worked_s = self._stopwatch.look(before)
+            story = judged(before, input, worked_s)
             if story.facts:
                 try:
                     await self._record(story)
@@ -587,6 +598,7 @@ class WorkflowStateMachine:
                 if self._stalled is not None:
                     self._stalled = None
                     self._events.notify(JournalWorks())
+                self._put_worktrees_away(before, story.facts)
             if worked_s:
                 self._stopwatch.told(worked_s)
             # What made nothing true changes nothing that is owed.
@@ -594,6 +606,14 @@ class WorkflowStateMachine:
                 self._reconcile()
         finally:
             self._in_flight.release()
+
+    def _put_worktrees_away(self, before: Run, facts: Sequence[AnyFact]) -> None:
+        self._has_worktrees = self._has_worktrees or worktrees.begin(facts)
+        names = worktrees.left(before, facts) if self._has_worktrees else []
+        if names != []:
+            task = asyncio.create_task(worktrees.put_away(self._run, self._world, names))
+            self._tidying.add(task)
+            task.add_done_callback(self._tidying.discard)
 
     def _with_shown(self, input: inputs.AnyInput) -> inputs.AnyInput:
         """Return an input together with what a reader has seen of the replies it is about."""
@@ -701,6 +721,8 @@ class WorkflowStateMachine:
         try:
             await self._background.close()
             await self._in_flight.cleaned_up()
+            if self._tidying:
+                await asyncio.wait(tuple(self._tidying), timeout=CLOSING_S)
         finally:
             # Made if there was none: whoever asks for events() later finds it closed.
             await self._events.listeners().close()

@@ -74,6 +74,33 @@ _KNOWN_KEYS = re.compile(
 )
 
 
+_FILTER = re.compile(r"filter\.(.+)\.[^.]*", re.DOTALL | re.IGNORECASE)
+
+
+def is_of_filter(key: str) -> bool:
+    """Return whether a key of a configuration is one of a filter, which `without_filters` shuts."""
+    return _FILTER.fullmatch(key) is not None
+
+
+def without_filters(listed: str) -> dict[str, str]:
+    """Return variables with which git starts no filter of a configuration: files are taken as they are.
+
+    `listed` is what `CHECK` printed, parted by NUL. An empty command is none; that a filter is required
+    would be an error then.
+    """
+    found = (_FILTER.fullmatch(key) for key in listed.split("\0"))
+    names = dict.fromkeys(match[1] for match in found if match)
+    settings = [
+        (f"filter.{name}.{key}", value)
+        for name in names
+        for key, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
+    ]
+    variables = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings):
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
+
+
 def unknown_keys(listed: str | Iterable[str]) -> tuple[str, ...]:
     """Return the keys of a git configuration that may make git start something; none: go on.
 

@@ -29,21 +29,24 @@ _MOST_LINES: Final = MAX_SHOWN_LINES + 10
 _NO_NEWLINE: Final = "\\ No newline at end of file"
 
 
-def shown_change(name: str, before: bytes | None, after: bytes) -> str:
+def shown_change(name: str, before: bytes | None, after: bytes | None) -> str:
     """Return a change as a unified diff; of what is no text, sizes and SHA-256.
 
-    `before` is None for a new file. What does not fit ends in "+N more lines" with the SHA-256 of the
-    file before and after.
+    `before` is None for a new file, `after` for one that goes. What does not fit ends in "+N more lines"
+    with the SHA-256 of the file before and after.
     """
-    head = f"--- {'/dev/null' if before is None else name}\n+++ {name}"
+    sides = ("/dev/null" if each is None else name for each in (before, after))
+    head = "--- {}\n+++ {}".format(*sides)
     if before == after:
         return f"{head}\n(nothing changes)"
-    old, new = _text_of(before or b""), _text_of(after)
+    old, new = _text_of(before or b""), _text_of(after or b"")
     if old is None or new is None:
-        kept = "no file" if before is None else _sized(before)
-        return f"{head}\nNot text, so no lines to compare. Before: {kept}. After: {_sized(after)}."
+        sizes = f"Before: {_sized(before)}. After: {_sized(after)}."
+        return f"{head}\nNot text, so no lines to compare. {sizes}"
     if before is None and not after:
         return f"{head}\n(a new, empty file)"
+    if after is None and not before:
+        return f"{head}\n(an empty file is removed)"
     lines, count, _ = _hunks(old, new)
     digests = f"SHA-256 before: {_digest(before)}, after: {_digest(after)}"
     return f"{head}\n{_capped(lines, count, digests)}{_unseen(lines)}"
@@ -63,12 +66,12 @@ def _seen(line: str) -> str:
     return line if line.endswith("\r") else line.rstrip()
 
 
-def file_diff(name: str, before: bytes | None, after: bytes) -> FileDiff:
+def file_diff(name: str, before: bytes | None, after: bytes | None) -> FileDiff:
     """Return what was done to a file, its secrets redacted; of what is no text only its sizes."""
-    old, new = _text_of(before or b""), _text_of(after)
+    old, new = _text_of(before or b""), _text_of(after or b"")
     if old is None or new is None:
-        size = "no file" if before is None else f"{len(before):,} bytes"
-        said = f"[not text: {size} before, {len(after):,} bytes after]"
+        sizes = ("no file" if each is None else f"{len(each):,} bytes" for each in (before, after))
+        said = "[not text: {} before, {} after]".format(*sizes)
         return FileDiff(path=name, added=0, removed=0, diff=said)
     lines, count, (removed, added) = _hunks(old, new)
     clean = own_redactor().redacted("\n".join(lines)[:MAX_SHOWN_CHARS]).split("\n")
@@ -93,8 +96,8 @@ def _text_of(data: bytes) -> str | None:
         return None
 
 
-def _sized(data: bytes) -> str:
-    return f"{len(data):,} bytes, SHA-256 {_digest(data)}"
+def _sized(data: bytes | None) -> str:
+    return "no file" if data is None else f"{len(data):,} bytes, SHA-256 {_digest(data)}"
 
 
 def _digest(data: bytes | None) -> str:

@@ -94,6 +94,12 @@ def ceiling(root: Path) -> dict[str, str]:
 _OWN: Final = ("HOME", "XDG_CONFIG_HOME")
 
 
+def git_environment() -> dict[str, str]:
+    """Return the environment of the person's git: what their own configuration says counts."""
+    environment = {k: v for k, v in ENVIRONMENT.items() if k not in quiet_git.OWNERS}
+    return environment | {name: os.environ[name] for name in _OWN if name in os.environ}
+
+
 def git_output(
     root: Path, *arguments: str, program: str | None = None, timeout_s: float = TIMEOUT_S
 ) -> bytes | None:
@@ -109,9 +115,7 @@ def git_output(
     environment = {**ENVIRONMENT, **ceiling(top)}
     if program is None:
         program = found_program("git", root)
-        for name in quiet_git.OWNERS:
-            del environment[name]
-        environment |= {name: os.environ[name] for name in _OWN if name in os.environ}
+        environment = {**git_environment(), **ceiling(top)}
     if program is None:
         return None
     try:

@@ -170,13 +170,23 @@ def _take_name(folder: int, beside: str, place: Place, *, is_new: bool) -> None:
         raise _changed(place) from error
 
 
-def take_away(place: Place, *, expected: bytes) -> None:
-    """Remove a file if it still holds `expected`; raises as `put_in_place` does."""
+def take_away(
+    place: Place,
+    *,
+    expected: bytes,
+    judged: tuple[str, ...] | None = None,
+    last_look: Callable[[], None] | None = None,
+) -> None:
+    """Remove a file if it still holds `expected`; the rest, and what is raised, as in `put_in_place`."""
     try:
         with _alone(), opened_folder(parent_of(place)) as folder:
             if _held(folder, place) != expected:
                 raise _changed(place)
             _require_same_folder(folder, place)
+            if judged is not None:
+                _require_guards(place, judged)
+            if last_look is not None:
+                last_look()
             os.unlink(place.parts[-1], dir_fd=folder)
             os.fsync(folder)
     except OSError as error:

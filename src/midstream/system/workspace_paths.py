@@ -93,7 +93,7 @@ def locate(workspace: Path, path: str) -> Place:
     _require_honest("/".join(parts) or ".")
     if path.endswith(("/", "/.")) and _is_other_than_folder(real):
         raise UserMistake(f"{path!r} ends like a folder and is none.", hint="Leave out the slash.")
-    _require_not_own(path, real)
+    _require_not_own(path, real, root)
     named = _named_parts(path, (workspace, root))
     return Place(root=root, parts=parts, named=() if named == parts else named)
 
@@ -181,13 +181,27 @@ def _named_parts(path: str, roots: tuple[Path, ...]) -> tuple[str, ...]:
 # --- what is not for agents, or guarded ---------------------------------------------------------
 
 
-def _require_not_own(path: str, real: Path) -> None:
-    """Raise UserMistake for what is midstream's own."""
-    if _is_own(real):
+def _require_not_own(path: str, real: Path, root: Path) -> None:
+    """Raise UserMistake for what is midstream's own; a worktree it has made for an agent is not."""
+    if _is_own(real) and not is_worktree(root):
         raise UserMistake(
             f"{path!r} is midstream's own settings or state, which are not for agents.",
             hint="A person can change it with an editor.",
         )
+
+
+_WORKTREES: Final = "worktrees"
+
+
+def worktrees_folder() -> Path:
+    """Return the folder of the git worktrees agents work in, each in one of its run: RUN/NAME."""
+    return Path(os.path.realpath(user_state_dir(os.environ))) / _WORKTREES
+
+
+def is_worktree(folder: Path) -> bool:
+    """Return whether a real folder is a git worktree of ours, or lies in one."""
+    ours = worktrees_folder()
+    return folder.is_relative_to(ours) and len(folder.relative_to(ours).parts) > 1
 
 
 def _is_own(real: Path) -> bool:
@@ -390,7 +404,7 @@ def read_in(folder: int, place: Place, *, max_bytes: int = MAX_FILE_BYTES) -> by
 @contextmanager
 def _readable(folder: int, place: Place, max_bytes: int) -> Iterator[int]:
     """Give the descriptor of a file that may be read; raises as `read_bytes` does."""
-    _require_not_own(place.name, place.root.joinpath(*place.parts))
+    _require_not_own(place.name, place.root.joinpath(*place.parts), place.root)
     handle = _open_file(folder, place)
     try:
         found = os.fstat(handle)

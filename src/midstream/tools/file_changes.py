@@ -4,7 +4,7 @@ How it is put in place: `midstream.system.put_in_place`.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -14,7 +14,12 @@ from midstream.runtime.ports import ToolContext
 from midstream.safety.capability import Capability
 from midstream.system.diff import file_diff, shown_change
 from midstream.system.offloop import in_thread
-from midstream.system.put_in_place import missing_above, put_in_place, require_plain
+from midstream.system.put_in_place import (
+    missing_above,
+    put_in_place,
+    require_plain,
+    take_away,
+)
 from midstream.system.workspace_paths import (
     Place,
     found_in,
@@ -27,7 +32,7 @@ from midstream.tools.base import Planned, check_stop
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A file, what it holds (None: there is none), and what it is to hold.
+    """A file, what it holds (None: there is none), and what it is to hold (None: it is to go).
 
     `guards` says for each of the place's names why writing there takes a person's yes, "" where it
     does not: by what stood around it when the change was looked at.
@@ -35,7 +40,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     place: Place
     before: bytes | None
-    after: bytes
+    after: bytes | None
     guards: tuple[str, ...]
 
     @property
@@ -90,6 +95,19 @@ def planned(change: Change, more: Sequence[Capability] = ()) -> Planned:
     )
 
 
+def planned_together(changes: Sequence[Change]) -> Planned:
+    """Return what making several changes needs, all at once, and what it shows."""
+    plans = [planned(change) for change in changes]
+    requests = dict.fromkeys(request for plan in plans for request in plan.requests)
+    digest = hashlib.sha256(msgspec.json.encode([plan.binds for plan in plans])).hexdigest()
+    return Planned(
+        requests=tuple(requests),
+        shows="\n".join(plan.shows for plan in plans if plan.shows),
+        binds=digest,
+        is_done=all(plan.is_done for plan in plans),
+    )
+
+
 def _writes(change: Change) -> tuple[Capability, ...]:
     """Return what writing needs by the same look that the change is bound to."""
     return tuple(
@@ -123,19 +141,18 @@ async def make(change: Change, context: ToolContext) -> None:
     folders = () if change.before is not None else await in_thread(partial(missing_above, place))
     await context.changing(place.root.joinpath(*place.parts), change.before, change.after, folders)
     last_look = partial(check_stop, context)
-    await in_thread(
-        partial(
-            put_in_place,
-            place,
-            change.after,
-            expected=change.before,
-            judged=change.guards,
-            last_look=last_look,
-        ),
-        name="midstream-tool-writing",
-    )
+    work = partial(_put, change, last_look)
+    await in_thread(work, name="midstream-tool-writing")
     told = partial(file_diff, place.name, change.before, change.after)
     context.changed(await in_thread(told, name="midstream-tool-diff"))
+
+
+def _put(change: Change, last_look: Callable[[], None]) -> None:
+    place, before, judged = change.place, change.before, change.guards
+    if change.after is not None:
+        put_in_place(place, change.after, expected=before, judged=judged, last_look=last_look)
+    elif before is not None:
+        take_away(place, expected=before, judged=judged, last_look=last_look)
 
 
 def _require_judged(change: Change, context: ToolContext) -> None:

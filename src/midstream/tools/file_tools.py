@@ -168,14 +168,15 @@ async def write_file(
     await make(change, context)
     if change.before == change.after:
         return f"No change: {change.place.name} holds exactly this already."
-    lines = len(change.after.splitlines())
+    lines = len(content.splitlines())
     done = "Created" if change.before is None else "Replaced"
-    return f"{done} {change.place.name} ({lines} line{'' if lines == 1 else 's'}).{_lost(change)}"
+    lost = _lost(change.before or b"", change.after or b"")
+    return f"{done} {change.place.name} ({lines} line{'' if lines == 1 else 's'}).{lost}"
 
 
-def _lost(change: Change) -> str:
+def _lost(before: bytes, after: bytes) -> str:
     """Return what a file was written with and is no longer, though nobody may have meant that."""
-    before, after = (change.before or b"")[:_LOOKED_AT], change.after[:_LOOKED_AT]
+    before, after = before[:_LOOKED_AT], after[:_LOOKED_AT]
     lost = ""
     if before.startswith(codecs.BOM_UTF8) and not after.startswith(codecs.BOM_UTF8):
         lost += " It has no byte order mark any more."

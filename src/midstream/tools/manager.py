@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from midstream.core.call_notes import NOT_AS_SEEN
 from midstream.language.errors import MidstreamError, did_you_mean
-from midstream.language.names import Json
+from midstream.language.names import JOIN_WORKTREE, OPEN_WORKTREE, Json
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import Review, ToolContext, ToolOutcome
 from midstream.safety.capability import SHOWN, Capability
@@ -70,7 +71,9 @@ class ToolManager:
         policy = self._policy()
         reads, names = may_ask_about("read", policy), may_ask_about("tool", policy)
         return {
-            name: _spec(self._tools[name], reads=reads, names=names) for name in sorted(self._tools)
+            name: _spec(self._tools[name], reads=reads, names=names)
+            for name in sorted(self._tools)
+            if name not in (OPEN_WORKTREE, JOIN_WORKTREE)
         }
 
     def put(self, tools: Iterable[Tool], *, instead_of: Iterable[str] = ()) -> None:
@@ -173,8 +176,7 @@ class ToolManager:
         if seen and _seen(planned) not in seen and not planned.is_done:
             return ToolOutcome(
                 outcome="failed",
-                text="Not done: what it would do now is not what the user saw and allowed. "
-                "Look at how things are, and call it again.",
+                text=NOT_AS_SEEN,
             )
         return msgspec.structs.replace(context, binds=planned.binds)
 
@@ -225,11 +227,12 @@ def built_in_tools(sandbox: "Sandbox | None" = None) -> tuple[Tool, ...]:
         shell,
         small_tools,
         web_fetch,
+        worktree_tools,
     )
 
     looking = (*file_tools.TOOLS, *search.TOOLS, *code_tools.TOOLS, *web_fetch.TOOLS)
     running = (shell.terminal_tool(sandbox), *background_tools.TOOLS)
-    return (*looking, *running, *small_tools.TOOLS)
+    return (*looking, *running, *small_tools.TOOLS, *worktree_tools.TOOLS)
 
 
 def _spec(tool: Tool, *, reads: bool, names: bool) -> ToolSpec:

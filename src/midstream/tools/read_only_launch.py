@@ -30,7 +30,7 @@ from midstream.system.git import ceiling, git_output, not_own
 from midstream.system.hard_links import is_another_name
 from midstream.system.openat2 import opened
 from midstream.system.supervisor import DROPPED
-from midstream.system.workspace_paths import Place, locate, requests_for
+from midstream.system.workspace_paths import Place, is_worktree, locate, requests_for
 
 _GIT_CHECK_S: Final = 5.0
 _FILE: Final = os.O_RDONLY | O_NONBLOCK | O_NOCTTY
@@ -79,6 +79,8 @@ def looking(
         places[os.path.normpath(path)] = place if is_there else None
     name, arguments = argv[0], known.arguments
     environment = dict(known.environment)
+    if known.needs_git_check and is_worktree(Path(os.path.realpath(workspace))):
+        return None  # its repository lies elsewhere: it is a command like others, in the sandbox
     if known.needs_git_check:
         why = not_own(workspace)
         if why:

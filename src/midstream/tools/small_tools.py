@@ -262,11 +262,18 @@ def delegate(
         ),
     ],
     files: Annotated[list[str], msgspec.Meta(description="Files the task is about.")] = [],  # noqa: B006
+    worktree: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Work on a copy (a git worktree with its own branch) that is merged at the end: "
+            "for tasks at the same time that change files."
+        ),
+    ] = False,
 ) -> ToolOutcome:
     """Have a task done by an agent of another role, and wait for its last words.
 
     It has a conversation of its own. Several tasks in one reply are done at once: hand on only what does
-    not change the same files.
+    not change the same files, or give each a worktree.
     """
     # The machine makes a branch of these calls, and never runs them.
     return ToolOutcome(

@@ -25,11 +25,12 @@ from midstream.core.notices import (
 from midstream.core.question import Question
 from midstream.core.run import WAITED, Run
 from midstream.language.errors import with_hint
-from midstream.language.names import NEVER_RUN, STOP
+from midstream.language.names import JOIN_WORKTREE, NEVER_RUN, OPEN_WORKTREE, STOP
 from midstream.tui.agent_events import AgentEvents
 from midstream.tui.event_lines import (
     SPEAKER,
     Block,
+    Kind,
     Words,
     branch_ending,
     ending,
@@ -219,7 +220,13 @@ class EventRenderer:
                 self.agents.called(run, fact, at)
                 return []
             case e.ToolReturned():
-                return self.agents.returned(run, fact, at)
+                returned = self.agents.returned(run, fact, at)
+                if fact.name not in (OPEN_WORKTREE, JOIN_WORKTREE) or not returned:
+                    return returned
+                # One line of what a branch did by itself; its changes were shown as they were made.
+                kind: Kind = "note" if fact.outcome == "completed" else "warning"
+                words = own_words(beginning(fact.result), kind)
+                return self._branches.labelled(run, fact.branch, words)
             case e.QuestionAsked():
                 # A card goes with its answer; without one what is changed after a yes stands here.
                 self.agents.asked(run, fact, stays=not self._with_cards)

@@ -16,7 +16,7 @@ from midstream.core.costs import counted
 from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
 from midstream.core.todo import LIST_TOOL, kept_items
-from midstream.language.names import Json, Outcome
+from midstream.language.names import JOIN_WORKTREE, Json, Outcome
 from midstream.views.cells import SUMMARY_CHARS, shortened
 from midstream.views.todo_list import summary_of
 
@@ -196,6 +196,9 @@ def question_heading(question: Question | QuestionAsked) -> str:
         who = f"{question.branch} ▌ {who}"
     if question.kind != "approval":
         return f"{number}{who} asks"
+    name, _, shown = question.text.partition("\n")
+    if name == JOIN_WORKTREE:
+        return f"{number}{question.branch} wants to merge {shown.partition(chr(10))[0]}"
     if (head := head_of_diff(question.text)) is None:
         return f"{number}{who} wants to run"
     lines = question.text.split("\n")
@@ -238,6 +241,8 @@ def question_summary(question: Question | QuestionAsked) -> str:
     if question.kind != "approval":
         return beginning(question.text)
     tool, *rest = question.text.split("\n")
+    if tool == JOIN_WORKTREE and rest:
+        return shortened(f"merge {rest[0]}")
     about = [line[4:] for line in rest if line.startswith("+++ ")]
     about += [line for line in rest if line.startswith("$ ") or len(rest) == 1]
     return shortened(f"{tool} {about[0]}") if about else beginning(question.text)

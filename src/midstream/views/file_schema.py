@@ -220,6 +220,8 @@ WORDS: Final[dict[str, str]] = {
     "Branch.contexts": "Conversations of its own.",
     "Branch.shared": "Conversations it shares with the others; of the rest it has copies.",
     "Branch.output": "The path of its result, such as `common_data.findings`; by default the last reply.",
+    "Branch.worktree": "Work in a git worktree of its own, which is merged when the branch ends.",
+    "ForEach.worktree": "Give each item a git worktree of its own, which is merged when it ends.",
     "ForEach.items": "The path of the list, such as `common_data.modules`.",
     "ForEach.state": "The state of the workflow each item begins at; it ends at `stop`.",
     "ForEach.states": "States of its own for each item; it begins at the first.",

@@ -14,7 +14,7 @@ import msgspec
 
 from midstream.core import events as e
 from midstream.core import inputs
-from midstream.core.call_notes import with_change
+from midstream.core.call_notes import CUT_WHILE_JOINING, with_change
 from midstream.core.conversation import ToolCall
 from midstream.core.decide import compacting, steering
 from midstream.core.decide.budgets import narrower
@@ -32,7 +32,7 @@ from midstream.core.run import AROUND, WITHIN, Run, Turn, branch_for, definition
 from midstream.core.summaries import is_summary_key
 from midstream.core.todo import told_of, why_not, with_edit
 from midstream.language.errors import did_you_mean
-from midstream.language.names import INTERRUPTED, RUN_WORKFLOW, ErrorKind
+from midstream.language.names import INTERRUPTED, JOIN_WORKTREE, RUN_WORKFLOW, ErrorKind
 from midstream.language.plan import parsing_tools, tools_for
 from midstream.language.spec import ToolSpec
 from midstream.safety.capability import SHOWN
@@ -552,9 +552,14 @@ def _ask_of_calls(story: Story) -> None:
     run, turn = story.run, story.run.visit.turn
     for open_call in () if turn is None else turn.calls:
         is_in_flight = open_call.status in ("running", "stopping")
-        if not is_in_flight or open_call.effect != "once" or turn is None:
+        if not is_in_flight or turn is None:
             continue
-        if run.visit.phase == "halting":
+        if open_call.call.name == JOIN_WORKTREE:
+            # What is merged already is not seen as a change any more: a yes was to all of it.
+            story.close_call(open_call.call.id, "not_run", CUT_WHILE_JOINING)
+        elif open_call.effect != "once":
+            continue
+        elif run.visit.phase == "halting":
             story.close_call(open_call.call.id, "unknown", steering.UNKNOWN)
         else:
             steering.ask_outcome(story, turn.agent, open_call.call)

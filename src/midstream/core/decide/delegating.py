@@ -38,15 +38,24 @@ def delegate(story: Story, agent: str, call: ToolCall) -> None:
     files = call.arguments.get("files")
     named = [f"@{file}" for file in files] if isinstance(files, list) else []
     story.tell(ToolCalled(call_id=call.id, name=call.name, arguments=call.arguments, agent=agent))
+    name = _free_name(story.run, role)
+    is_apart = call.arguments.get("worktree") is True
     story.tell(
         BranchStarted(
-            name=_free_name(story.run, role),
+            name=name,
             input="\n\n".join(filter(None, (task, " ".join(named)))),
             call_id=call.id,
             role=role,
             agent=agent,
+            worktree=worktree_name(story, name) if is_apart else "",
         )
     )
+
+
+def worktree_name(story: Story, branch: str) -> str:
+    """Return a name for a worktree that no other of the run has: git and a folder take it as it is."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", branch)[:40].strip("-") or "branch"
+    return f"{plain}-{story.whole.run.seq + 1}"
 
 
 def run_workflow(story: Story, agent: str, call: OpenCall, definition: Definition) -> None:

@@ -11,12 +11,13 @@ from functools import lru_cache
 import msgspec
 
 from midstream.core import events as e
+from midstream.core.call_notes import MADE_ANEW
 from midstream.core.conversation import ToolCall
 from midstream.core.decide import steering
 from midstream.core.decide.budgets import ask_for_more, exceeded, is_asked, over_budget
 from midstream.core.decide.calls import begin_call
 from midstream.core.decide.compacting import hand_over_queued
-from midstream.core.decide.delegating import hand_in
+from midstream.core.decide.delegating import hand_in, worktree_name
 from midstream.core.decide.transaction import Story
 from midstream.core.decide.transitions import (
     await_input,
@@ -29,11 +30,18 @@ from midstream.core.decide.transitions import (
 )
 from midstream.core.fold.fold_branches import merged
 from midstream.core.fold.fold_halts import is_at_rest
-from midstream.core.run import FREE, WAITED, OpenCall, Run, definition_of
+from midstream.core.run import FREE, WAITED, OpenCall, Run, definition_of, git_branch
 from midstream.core.run_data import as_text, look_up
 from midstream.language.data_paths import Missing, stored, within
-from midstream.language.names import INTERRUPTED, ErrorKind, Json, Outcome
-from midstream.language.plan import branches_of, sub_workflow, time_of, wait_of
+from midstream.language.names import CONFLICT, INTERRUPTED, JOIN_WORKTREE, ErrorKind, Json, Outcome
+from midstream.language.plan import (
+    branch_of,
+    branches_of,
+    has_worktree,
+    sub_workflow,
+    time_of,
+    wait_of,
+)
 from midstream.language.spec import Ask, State, SubWorkflow
 from midstream.language.templates import BadTemplate, TemplateFailed, filled
 
@@ -175,7 +183,9 @@ def _call(story: Story) -> bool:
     call = run.visit.turn.calls[0]
     if call.status != "done":
         return False
-    if call.outcome == "completed":
+    if call.call.name == JOIN_WORKTREE:
+        _close_join(story, call)
+    elif call.outcome == "completed":
         value = steering.value_of(call.result)
         story.tell(e.WorkDone(state=run.visit.state, value=value, text=call.result))
     elif call.outcome in ("unknown", "stopped") and _was_cut(call):
@@ -187,6 +197,21 @@ def _call(story: Story) -> bool:
         kind: ErrorKind = "denied" if call.outcome == "denied" else "tool"
         failed(story, kind, f"{words}: {call.result}")
     return True
+
+
+def _close_join(story: Story, call: OpenCall) -> None:
+    """Go on after a worktree was to be merged. What was not is no error of the branch, whose work is done:
+    the run around it hears of it when its branches join.
+    """
+    run = story.run
+    if call.outcome in ("stopped", "unknown") or call.result in MADE_ANEW:
+        _plan_call(story)
+    elif call.outcome == "completed":
+        story.tell(e.WorkDone(state=run.visit.state, text=call.result))
+    else:
+        kept = f"What was changed is kept on the git branch {git_branch(run)}."
+        text = f"{call.result}\n{kept}"
+        story.tell(e.WorkDone(state=run.visit.state, value=CONFLICT, text=text))
 
 
 def _was_cut(call: OpenCall) -> bool:
@@ -357,7 +382,9 @@ def _begin(story: Story, state: State, name: str) -> bool:
             what = f"State {run.visit.state!r}: {error.what}"
             failed(story, "template", what, error.hint, fault="author")
             return True
-    story.tell(e.BranchStarted(name=name, input=given, variables=variables))
+    is_apart = has_worktree(branch_of(state, name))
+    own = worktree_name(story, name) if is_apart else ""
+    story.tell(e.BranchStarted(name=name, input=given, variables=variables, worktree=own))
     run_to_completion(story.within(name), is_new_request=True)
     return True
 
@@ -448,6 +475,10 @@ def _join(story: Story, state: State, names: Sequence[str], living: Iterable[Sto
             removed=tuple(key for key in before if key not in data),
         )
     )
+    kept = [f"{name}: {b.branch.unjoined}" for name, b in done.items() if b.branch.unjoined]
+    if kept:
+        # Once all is done: what one branch could not merge undoes nothing of the others.
+        failed(story, CONFLICT, "\n".join(kept))
     return True
 
 

@@ -15,7 +15,15 @@ from midstream.core.run_data import last_of, look_up
 from midstream.language.data_paths import Missing
 from midstream.language.errors import Fault, did_you_mean
 from midstream.language.expressions import BadExpression, ExpressionFailed, compiled
-from midstream.language.names import INTERRUPTED, RESUME, STOP, ErrorKind, Json
+from midstream.language.names import (
+    CONFLICT,
+    IN_WORKTREE,
+    INTERRUPTED,
+    RESUME,
+    STOP,
+    ErrorKind,
+    Json,
+)
 from midstream.language.plan import input_schema
 from midstream.language.spec import Catch, State
 
@@ -68,7 +76,7 @@ def is_tried_again(run: Run, kind: ErrorKind) -> bool:
     """Return whether the state is tried again over an error of that kind."""
     state = run.plan.states.get(run.visit.state)
     retry = None if state is None else state.retry
-    if retry is None or run.visit.attempts + 1 >= retry.max_attempts:
+    if retry is None or kind == CONFLICT or run.visit.attempts + 1 >= retry.max_attempts:
         return False
     return _is_among(kind, retry.on) and not may_have_happened(run)
 
@@ -218,7 +226,10 @@ def resume(story: Story, reason: str) -> None:
 def join_words(story: Story, text: str) -> None:
     """Add the words to the context of the state's agent, else of the state that was cut."""
     plan = story.run.plan
-    agents = [plan.states[story.run.visit.state].agent]
+    state = plan.states[story.run.visit.state]
+    # A worktree is made first for whoever is to hear them.
+    is_heard_next = state.name == IN_WORKTREE and state.next is not None
+    agents = [plan.states[state.next].agent if is_heard_next and state.next else state.agent]
     cut = story.run.halt.interrupted_state
     if cut is not None and cut in plan.states:
         agents.append(plan.states[cut].agent)

@@ -24,7 +24,7 @@ from midstream.core.run import (
     with_inbox,
 )
 from midstream.core.todo import Todo
-from midstream.language.names import START, Json
+from midstream.language.names import IN_WORKTREE, START, Json
 from midstream.language.plan import (
     branch_definition,
     branch_of,
@@ -151,6 +151,7 @@ def started_branch(run: Run, fact: BranchStarted) -> Run:
             flows=deeper,
             has_resume=resumes_inside(branch),
             base=None if is_own else run.common_data,
+            worktrees=_worktrees(run, fact),
         ),
         contexts={**fresh, **kept},
         common_data=named_input(workflow, fact.input) if is_own else run.common_data,
@@ -163,9 +164,17 @@ def started_branch(run: Run, fact: BranchStarted) -> Run:
     )
 
 
+def _worktrees(run: Run, fact: BranchStarted) -> tuple[str, ...]:
+    around = run.branch.worktrees
+    return (*around, fact.worktree) if fact.worktree else around
+
+
 def _task(run: Run, fact: BranchStarted) -> Run:
+    entry = IN_WORKTREE if fact.worktree else START
     if fact.definition is None:
-        definition = delegated_definition(definition_of(run), fact.role, fact.agent)
+        definition = delegated_definition(
+            definition_of(run), fact.role, fact.agent, worktree=bool(fact.worktree)
+        )
     else:
         # What an agent may do is never said by what it calls.
         definition = with_tools(fact.definition, definition_of(run).tools)
@@ -175,14 +184,16 @@ def _task(run: Run, fact: BranchStarted) -> Run:
         id=run.id,
         definition=definition,
         plan=plan_of(workflow),
-        visit=Visit(phase="waiting" if waits else "leaving", chosen=START),
+        visit=Visit(phase="waiting" if waits else "leaving", chosen=entry),
         branch=BranchOf(
             path=f"{run.branch.path}/{fact.name}".lstrip("/"),
+            entry=entry,
             flows=CALLED if fact.definition is not None else run.branch.flows,
             has_resume=True,
             call_id=fact.call_id,
             role=fact.role,
             caller=fact.agent,
+            worktrees=_worktrees(run, fact),
         ),
         contexts={context.name: starting_messages(context) for context in workflow.contexts},
         common_data=named_input(workflow, fact.input),
@@ -202,7 +213,7 @@ def inner_definition(definition: Definition, state: State, branch: Run) -> Defin
         assert branch.definition is not None, "it is kept with the branch"
         return with_tools(branch.definition, definition.tools)
     if own.call_id:
-        return delegated_definition(definition, own.role, own.caller)
+        return delegated_definition(definition, own.role, own.caller, worktree=own.has_worktree)
     return branch_definition(definition, state, own.path.rpartition("/")[2])
 
 

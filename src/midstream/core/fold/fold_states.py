@@ -9,7 +9,7 @@ from midstream.core.fold.fold_contexts import starting_messages, with_changes
 from midstream.core.pictures import by_id
 from midstream.core.run import Run, Turn, Visit, with_halt, with_visit
 from midstream.language.data_paths import stored
-from midstream.language.names import INTERRUPTED, RESUME, START, STOP, Json, Phase
+from midstream.language.names import INTERRUPTED, JOIN_WORKTREE, RESUME, START, STOP, Json, Phase
 from midstream.language.plan import Plan, named_input, plan_of
 from midstream.language.spec import Definition, State
 
@@ -93,8 +93,9 @@ def entered(run: Run, fact: StateTransition) -> Run:
     if is_back or halt.leads_to:
         halt = replace(halt, leads_to="", cuts=halt.cuts[:-1] if is_back else halt.cuts)
     target, plan = fact.target, run.plan
-    phase = "leaving" if target == STOP else plan.flow[target][""]
     state = plan.states[target]
+    is_end = target == STOP and state.tool != JOIN_WORKTREE
+    phase = "leaving" if is_end else plan.flow[target][""]
     leaves_for = state.next if phase == "leaving" and target != STOP else None
     visits = run.visits.copy()
     visits[target] = visits.get(target, 0) + 1

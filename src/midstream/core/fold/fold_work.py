@@ -19,6 +19,7 @@ from midstream.core.run import (
     with_visit,
 )
 from midstream.language.data_paths import stored
+from midstream.language.names import CONFLICT, STOP
 
 _NONE: dict[str, Run] = {}
 
@@ -51,6 +52,8 @@ def work_done(run: Run, fact: WorkDone) -> Run:
     for key in fact.removed:
         common_data.pop(key, None)
     response = Response(agent="", text=fact.text, value=fact.value)
+    if run.visit.state == STOP:
+        run, response = _joined(run, fact)
     run = with_visit(run, last_response=response, turn=None)
     run = saved(replace(run, common_data=common_data), fact.value)
     if run.visit.phase == "halting" and run.halt.leads_to == "trouble":
@@ -66,6 +69,19 @@ def work_done(run: Run, fact: WorkDone) -> Run:
         cut = replace(cut, phase=after, last_response=response)
         return held_if_due(with_halt(run, cuts=(*below, cut)))
     return after_phase(with_visit(_out_of_doubt(run), branches=_NONE), run.visit.phase)
+
+
+def _joined(run: Run, fact: WorkDone) -> tuple[Run, Response]:
+    """Return a branch whose worktree was joined, or was not, and what it leaves: what it said last.
+
+    An agent that handed its task on hears what became of the files, too.
+    """
+    last = run.visit.last_response or Response(agent="", text="")
+    if run.branch.call_id:
+        text = "\n\n".join(filter(None, (last.text, fact.text)))
+        last = replace(last, text=text, value=None if isinstance(last.value, str) else last.value)
+    unjoined = fact.text if fact.value == CONFLICT else ""
+    return replace(run, branch=replace(run.branch, unjoined=unjoined)), last
 
 
 def state_failed(run: Run, fact: StateFailed) -> Run:
