@@ -6,12 +6,17 @@ from collections.abc import Mapping
 
 import msgspec
 import pytest
+from ai_kit import Ears, ask, client_of
 from support.dialects import DIALECTS, MODELS, body_of, problems_in
+from support.openai_server import Fault, OpenAIServer, Reply
 from support.pictures import gif, jpeg, png, webp
 
 from midstream.core.conversation import Message, ToolCall, ToolResult
-from midstream.core.pictures import Picture, mark_of, picture_of
-from midstream.models.encoded_messages import NOT_KEPT, NOT_TAKEN
+from midstream.core.pictures import Picture, about, mark_of, picture_of
+from midstream.language.errors import UserMistake
+from midstream.models.api_client import BLIND as BLIND_WORDS
+from midstream.models.encoded_messages import NOT_KEPT, NOT_SEEN, NOT_TAKEN
+from midstream.models.offline import OfflineModel
 from midstream.runtime.ports import ModelRequest
 
 DATA = (png(8, 6), jpeg(8, 6), gif(8, 6), webp(8, 6))
@@ -90,3 +95,49 @@ def test_a_mark_is_what_a_picture_is_called_by() -> None:
     assert mark_of(shot) == "[image 3fa9c1d2: 640x480]"
     named = msgspec.structs.replace(shot, name="shot.png")
     assert mark_of(named) == "[image 3fa9c1d2: shot.png 640x480]"
+
+
+BLIND = (
+    (400, "Invalid content type. image_url is only supported by certain models."),
+    (400, "messages[1]: unknown variant `image_url`, expected `text` at line 1 column 90"),
+    (404, "No endpoints found that support image input"),
+    (400, "'messages.1' : for 'role:user' 'messages.1.content' must be a string"),
+    (422, "Input should be 'text'"),
+    (500, "image input is not supported - hint: you may need to provide the mmproj"),
+)
+
+
+@pytest.mark.parametrize(("status", "words"), BLIND)
+async def test_a_model_that_takes_no_pictures_is_told_which_there_are(
+    status: int, words: str
+) -> None:
+    ears = Ears()
+    fault = Fault(status=status, message=words, times=1)
+    with OpenAIServer([fault, Reply(text="I see nothing."), Reply(text="Yes.")]) as server:
+        client = client_of(server)
+        reply = await ask(client, request(KEPT), ears)
+        again = await ask(client, request(KEPT), Ears())
+
+    assert reply.text == f"I see nothing.{BLIND_WORDS.format(name='openai:gpt-5')}" == ears.words
+    assert again.text.startswith("Yes.")
+    first, second, third = server.requests
+    assert sent_in(first) == list(DATA)
+    assert sent_in(second) == sent_in(third) == []
+    assert msgspec.json.encode(second).decode().count(NOT_SEEN) == len(DATA)
+    assert second == third, "it is not asked to see again, and what is sent stays the same"
+
+
+async def test_another_refusal_is_no_blindness() -> None:
+    fault = Fault(status=400, message="Unknown parameter: 'nope'.")
+    with OpenAIServer([fault]) as server, pytest.raises(UserMistake, match="refused the request"):
+        await ask(client_of(server), request(KEPT))
+
+    assert len(server.requests) == 1
+
+
+async def test_the_offline_model_says_which_pictures_it_was_given() -> None:
+    asked = msgspec.structs.replace(request({KEYS[0]: DATA[0]}), workflow="role:dude")
+    reply = await OfflineModel(lambda name: None, pieces_per_s=None).request(asked, Ears())
+
+    assert f"- {about(PICTURES[0])}\n" in reply.text
+    assert f"- {about(PICTURES[1])}, not kept any more\n" in reply.text

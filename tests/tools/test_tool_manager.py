@@ -329,6 +329,7 @@ def test_every_built_in_tool_says_what_it_may_do() -> None:
         "list_directory": ("read", False),
         "measure_code": ("read", False),
         "read_files": ("read", False),
+        "read_image": ("read", False),
         "request_users_input": ("read", False),
         "run_workflow": ("read", True),
         "web_fetch": ("read", True),

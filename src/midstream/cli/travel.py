@@ -214,7 +214,11 @@ def _replay_words(came: "Replayed", took_s: float) -> str:
 @click.command("export")
 @click.argument("run")
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--with-files", is_flag=True, help="Include the files as they were before the run.")
+@click.option(
+    "--with-files",
+    is_flag=True,
+    help="Include the files as they were before the run, and pictures.",
+)
 @takes()
 def export(options: Options, run: str, file: Path | None, with_files: bool) -> int:
     """Write a run as one readable file, such as for a bug report; by default to stdout."""

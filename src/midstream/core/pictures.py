@@ -132,6 +132,11 @@ def is_picture(data: bytes) -> bool:
     return data.startswith(BEGINNINGS)
 
 
+def no_picture(name: str) -> UserMistake:
+    """Return the error for a file that is none, whatever it is called."""
+    return UserMistake(f"{plain_name(name)} is no picture, by its contents.", hint=_HINT)
+
+
 def kind_of(data: bytes, name: str) -> tuple[str, int, int]:
     """Return the media type, width and height of a picture, whatever it is called.
 
@@ -145,7 +150,7 @@ def kind_of(data: bytes, name: str) -> tuple[str, int, int]:
             hint="Make it smaller, or save it as JPEG.",
         )
     if not is_picture(data):
-        raise UserMistake(f"{name} is no picture, by its contents.", hint=_HINT)
+        raise no_picture(name)
     try:
         media, width, height, is_whole = _measured(data)
     except IndexError:

@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +13,7 @@ from midstream.core.pictures import Picture
 from midstream.language.names import Json
 from midstream.models.encoded_messages import (
     NO_CONTENTS,
+    Contents,
     Piece,
     Pieces,
     callable_name,
@@ -66,7 +67,9 @@ class AnthropicModel:
             headers=self._headers,
             body=lambda: body_of(
                 request,
-                self._pieces.of(request.messages, partial(piece_of, contents=request.pictures)),
+                self._pieces.of(
+                    request.messages, partial(piece_of, contents=request.pictures), request.pictures
+                ),
                 model=self._model,
             ),
             watch=watch,
@@ -77,7 +80,7 @@ class AnthropicModel:
 # --- what is sent -----------------------------------------------------------------------------------
 
 
-def piece_of(message: Message, *, contents: Mapping[str, bytes] = NO_CONTENTS) -> Piece:
+def piece_of(message: Message, *, contents: Contents = NO_CONTENTS) -> Piece:
     """Return what a message becomes: blocks, between commas. `contents` are the bytes of its pictures."""
     text = words_of(message)
     blocks = [_text(text)] if text else []
@@ -182,7 +185,7 @@ A role's reminder ends a request and is gone from the next; the end before it is
 """
 
 
-def _shown(pictures: Iterable[Picture], contents: Mapping[str, bytes]) -> list[Json]:
+def _shown(pictures: Iterable[Picture], contents: Contents) -> list[Json]:
     blocks: list[Json] = []
     for words, media, data in shown_of(pictures, contents):
         blocks.append(_block(words))

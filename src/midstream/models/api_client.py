@@ -39,6 +39,7 @@ from midstream.models.provider_errors import (
     Backoff,
     Failed,
     Trouble,
+    is_about_pictures,
     secrets_in,
     shown,
     trouble_about,
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
 
 CUT_AT_LIMIT: Final = "\n\n[cut off: the model's limit for one reply was reached]"
 CUT_BY_FILTER: Final = "\n\n[cut off by the provider's content filter]"
+BLIND: Final = (
+    "\n\n[{name} takes no pictures and was told only which there are: /model chooses another]"
+)
 _REARM: Final = 0.1
 """The share of the silence deadline that may pass before it is moved: a timer for each byte costs."""
 
@@ -119,6 +123,7 @@ class AIAPIClient:
         self._transport = transport
         self._http: httpx2.AsyncClient | None = None
         self._speakers: dict[str, Speaker] = {}
+        self._blind: set[str] = set()
         self._closing: list[Callable[[], Awaitable[None]]] = []
         self._making = threading.Lock()
 
@@ -184,6 +189,8 @@ class AIAPIClient:
                     "There is no offline model here.", hint="Set a model, such as openai:gpt-5."
                 )
             return await self._offline.request(request, listener)
+        if name in self._blind:
+            request = msgspec.structs.replace(request, pictures=None)
         request = msgspec.structs.replace(request, effort=effort)
         model = await self._made(name)
         ends_at = asyncio.get_running_loop().time() + self._limits.total_s
@@ -193,6 +200,12 @@ class AIAPIClient:
             outcome = await self._attempt(name, model, request, heard, ends_at)
             if not isinstance(outcome, Trouble):
                 return await self._reply(name, outcome, request, heard)
+            if request.pictures and heard.is_nothing and is_about_pictures(outcome):
+                # Else the conversation could not go on with this model, whatever is said to it.
+                self._blind.add(name)
+                request = msgspec.structs.replace(request, pictures=None)
+                listener.status(f"{name} takes no pictures: it is told which there are")
+                continue
             await self._wait_or_raise(name, outcome, attempt, listener)
             attempt += 1
 
@@ -321,6 +334,8 @@ class AIAPIClient:
                     hint="Shorten the conversation (/compact), or use a model with a larger limit.",
                 )
             heard.say(CUT_AT_LIMIT)
+        if request.pictures is None and _shows_now(request):
+            heard.say(BLIND.format(name=name))
         tools = {tool.name: tool for tool in request.tools}
         calls = [await self._call(call, tools, is_cut=answer.ended == "length") for call in sent]
         usage = await in_thread(
@@ -356,6 +371,16 @@ class AIAPIClient:
         misfit = await in_thread(lambda: self._validator(arguments, spec.parameters))
         problem = f"The arguments of {name} do not fit its schema: {misfit}" if misfit else ""
         return RequestedCall(name=name, arguments=arguments, problem=problem)
+
+
+def _shows_now(request: ModelRequest) -> bool:
+    """Return whether there are pictures in what a request answers."""
+    for message in reversed(request.messages):
+        if message.all_pictures:
+            return True
+        if message.role == "assistant":
+            return False
+    return False
 
 
 class _Watch:

@@ -21,7 +21,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -39,7 +39,11 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 NO_RESULT: Final = "No result was recorded for this call."
 NO_OUTPUT: Final = "(no output)"
-NO_CONTENTS: Final[Mapping[str, bytes]] = MappingProxyType({})
+Contents: TypeAlias = Mapping[str, bytes] | None
+"""The bytes of pictures by their keys, as far as they are kept; None: the model takes no pictures."""
+
+NO_CONTENTS: Final[Contents] = MappingProxyType({})
+NOT_SEEN: Final = "cannot be shown: this model takes no pictures."
 NOT_TAKEN: Final = "cannot be shown: this model takes no pictures of its kind."
 NOT_KEPT: Final = "cannot be shown: its contents are not kept any more."
 
@@ -68,10 +72,15 @@ class Pieces:
         self._size = 0
         self._lock = threading.Lock()
 
-    def of(self, messages: Iterable[Message], encoded: Callable[[Message], Piece]) -> list[Piece]:
+    def of(
+        self,
+        messages: Iterable[Message],
+        encoded: Callable[[Message], Piece],
+        contents: Contents = NO_CONTENTS,
+    ) -> list[Piece]:
         """Return the pieces of a conversation, in order, new ones made by `encoded`.
 
-        Blocks: call it off the loop.
+        `contents` are those of its pictures. Blocks: call it off the loop.
         """
         with self._lock:
             made = 0
@@ -84,6 +93,11 @@ class Pieces:
                     id(message.results),
                     id(message.pictures),
                     message.interrupted,
+                    # What is told of a picture depends on whether it can be shown now.
+                    *(
+                        None if contents is None else each.key in contents
+                        for each in message.all_pictures
+                    ),
                 )
                 found = self._kept.get(key)
                 if found is None:
@@ -111,7 +125,7 @@ def words_of(message: Message) -> str:
 
 
 def shown_of(
-    pictures: Iterable[Picture], contents: Mapping[str, bytes], *, refused: Collection[str] = ()
+    pictures: Iterable[Picture], contents: Contents, *, refused: Collection[str] = ()
 ) -> Iterable[tuple[str, str, bytes | None]]:
     """Return (words before it, its media type, its bytes) for each picture.
 
@@ -119,13 +133,15 @@ def shown_of(
     types that a provider does not take.
     """
     for picture in pictures:
-        data = contents.get(picture.key)
-        if picture.media in refused:
-            yield f"{mark_of(picture)} {NOT_TAKEN}", picture.media, None
+        data = None if contents is None else contents.get(picture.key)
+        why = ""
+        if contents is None:
+            why = NOT_SEEN
+        elif picture.media in refused:
+            data, why = None, NOT_TAKEN
         elif data is None:
-            yield f"{mark_of(picture)} {NOT_KEPT}", picture.media, None
-        else:
-            yield mark_of(picture), picture.media, data
+            why = NOT_KEPT
+        yield f"{mark_of(picture)} {why}".rstrip(), picture.media, data
 
 
 def results_of(message: Message) -> Iterable[tuple[str, str, str]]:

@@ -22,6 +22,7 @@ import msgspec
 from midstream.core.conversation import CHARS_PER_TOKEN, Message
 from midstream.core.events import Usage
 from midstream.core.inputs import RequestedCall
+from midstream.core.pictures import about
 from midstream.core.summaries import SUMMARY_STATE
 from midstream.language.errors import AuthorMistake
 from midstream.language.names import Json
@@ -44,7 +45,7 @@ HELP = """\
 I am the offline model: no LLM, only a stand-in. No model is configured, so I cannot answer:
 
 > ${last_user_message}
-
+${pictures?}
 To talk to a real model, set one of these and start midstream again:
 
 - `OPENAI_API_KEY=...` for OpenAI
@@ -62,7 +63,7 @@ It asks you a question while it measures the code here, and writes a report. Typ
 NO_PART = """\
 I am the offline model: no LLM. The agent ${agent} is in the state ${state} of ${workflow}, which has \
 no offline part for it. It was told: ${last_user_message?nothing}
-"""
+${pictures?}"""
 
 Parts = Callable[[str], Json]
 """Returns the offline part of the workflow of that name, as decoded JSON; None if it has none."""
@@ -225,10 +226,25 @@ def _facts(request: ModelRequest) -> dict[str, Json]:
         "common_data": request.common_data,
         "variables": request.variables,
         "last_tool_result": _last_tool_result(request.messages),
+        "pictures": _pictures(request),
         "last_user_message": next(
             (message.text for message in reversed(request.messages) if message.role == "user"), None
         ),
     }
+
+
+def _pictures(request: ModelRequest) -> str:
+    """Return which pictures were given, "" for none."""
+    given = {
+        picture.key: picture for message in request.messages for picture in message.all_pictures
+    }
+    if not given:
+        return ""
+    lines = (
+        f"- {about(picture)}{'' if key in (request.pictures or {}) else ', not kept any more'}"
+        for key, picture in given.items()
+    )
+    return "\n".join(["", "I was given pictures, which I cannot see:", "", *lines, ""])
 
 
 def _last_tool_result(messages: tuple[Message, ...]) -> Json:

@@ -2,7 +2,7 @@
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +13,7 @@ from midstream.core.pictures import Picture
 from midstream.language.names import Json
 from midstream.models.encoded_messages import (
     NO_CONTENTS,
+    Contents,
     Piece,
     Pieces,
     callable_name,
@@ -77,7 +78,9 @@ class OpenAIModel:
             body=lambda: body_of(
                 request,
                 self._pieces.of(
-                    request.messages, partial(self._piece_of, contents=request.pictures)
+                    request.messages,
+                    partial(self._piece_of, contents=request.pictures),
+                    request.pictures,
                 ),
                 model=self._model,
                 must_call=self._must_call,
@@ -97,7 +100,7 @@ def piece_of(
     *,
     has_short_ids: bool = False,
     thinks: bool = False,
-    contents: Mapping[str, bytes] = NO_CONTENTS,
+    contents: Contents = NO_CONTENTS,
 ) -> Piece:
     """Return what a message becomes. `thinks`: the thoughts before calls are asked back, if empty.
 
@@ -135,7 +138,7 @@ def piece_of(
     return Piece("assistant", _encoded(reply), b",".join(results))
 
 
-def _shown(pictures: Iterable[Picture], contents: Mapping[str, bytes]) -> list[Json]:
+def _shown(pictures: Iterable[Picture], contents: Contents) -> list[Json]:
     parts: list[Json] = []
     for words, media, data in shown_of(pictures, contents):
         parts.append(_text(words))

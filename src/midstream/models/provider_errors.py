@@ -446,6 +446,26 @@ def kind_of(refused: Refused) -> Kind:
     )
 
 
+_PICTURES: Final = re.compile(
+    r"image|vision|picture|multi-?modal|inline_?data|mmproj|should be 'text'"
+    r"|content.{0,60}\b(a|valid|type|of) string|content.{0,40}expected string",
+    re.IGNORECASE,
+)
+
+
+def is_about_pictures(trouble: Trouble) -> bool:
+    """Return whether a provider refused a request that held pictures for these, by its words.
+
+    Each says in another way that a model has no eyes, and some with the status of a server in trouble.
+    """
+    return trouble.brief in _REFUSALS and _PICTURES.search(trouble.error.what) is not None
+
+
+_REFUSALS: Final = frozenset(
+    _REPORTS[kind].brief for kind in ("request", "model", "server", "stream")
+)
+
+
 def _words_of(error: Exception) -> str:
     if isinstance(error, Refused):
         return f"{error} ({error.status})" if error.status else str(error)

@@ -15,6 +15,7 @@ import msgspec
 from midstream.core.conversation import GO_ON
 from midstream.core.pictures import Picture
 from midstream.models.encoded_messages import (
+    Contents,
     callable_name,
     results_of,
     schema_of,
@@ -308,7 +309,7 @@ _NOT_FOR_GOOGLE: Final = ("image/gif",)
 
 
 def _seen(
-    pictures: Iterable[Picture], contents: Mapping[str, bytes], refused: Collection[str]
+    pictures: Iterable[Picture], contents: Contents, refused: Collection[str]
 ) -> "list[theirs.UserContent]":
     from pydantic_ai import messages as theirs
 

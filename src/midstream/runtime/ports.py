@@ -39,9 +39,9 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     `level` is base, smart or fast; `model` (such as `openai:gpt-5`) overrides what the level names.
     `effort` is how hard the role wants it to think, None: as the level's setting or the provider has it.
     With `must_call` the model has to call one of `tools`. `pictures` are the bytes of those in the
-    messages, by their keys: one that is not there is kept no more, and the model is told so. What follows
-    tells the offline model where in which workflow it is; `visit` counts entries into the state from 1,
-    `request` the requests of this turn from 1.
+    messages, by their keys: one that is not there is kept no more, and the model is told so (None: it
+    takes no pictures). What follows tells the offline model where in which workflow it is; `visit` counts
+    entries into the state from 1, `request` the requests of this turn from 1.
     """
 
     agent: str
@@ -52,7 +52,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     effort: Effort | None = None
     must_call: bool = False
-    pictures: Mapping[str, bytes] = {}
+    pictures: Mapping[str, bytes] | None = {}
     workflow: str = ""
     state: str = ""
     visit: int = 1

@@ -88,6 +88,12 @@ def _read(path: str) -> Call:
     return ("read_files", {"paths": [path]})
 
 
+_PNG: Final = (
+    r"\211PNG\r\n\032\n\000\000\000\015IHDR\000\000\000\001\000\000\000\001\010\000\000\000\000crc4"
+    rf"{CANARY}IENDcrc4"
+)
+"""A picture of one pixel, for `printf`, with what must not be seen in it."""
+
 _OUTSIDE: Final = 'cat "$OUT/secret"; echo x > "$OUT/made"'
 _TAKEN: Final = "git init -q && git add -A . ':!.env' && git commit -qm all"
 _BOXED: Final = ("in the sandbox",)
@@ -149,6 +155,16 @@ ATTACKS: Final = (
             ),
             ("exact_search", {"text": CANARY}),
             ("exact_search", {"text": CANARY, "path": "away"}),
+        ),
+    ),
+    Attack(
+        rule="looking stays in the workspace",
+        tries="pictures behind links, ways up and absolute paths",
+        prepare=f'printf \'{_PNG}\' > "$OUT/shot.png"; cp "$OUT/shot.png" .env; '
+        'ln -s "$OUT" away; ln -s "$OUT/shot.png" near.png; ln .env twin.png',
+        calls=tuple(
+            ("read_image", {"path": path})
+            for path in ("near.png", "away/shot.png", "../outside/shot.png", ".env", "twin.png")
         ),
     ),
     Attack(
@@ -683,7 +699,7 @@ async def _made(attack: Attack, manager: ToolManager, ground: _Ground) -> str:
             said += str(await asyncio.gather(*calls))
         else:
             for call in calls:
-                said += (await call).text
+                said += str(await call)
     return said
 
 

@@ -8,13 +8,15 @@ from typing import Annotated, Final
 
 import msgspec
 
+from midstream.core.pictures import BEGINNING, MAX_BYTES, is_picture, kind_of, no_picture
 from midstream.language.errors import MidstreamError, UserMistake
-from midstream.runtime.ports import ToolContext
+from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import Capability
 from midstream.system.offloop import in_thread
 from midstream.system.put_in_place import contents_of, guards
 from midstream.system.workspace_paths import (
     Place,
+    first_bytes,
     locate,
     read_bytes,
     read_in_slices,
@@ -148,6 +150,35 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 10
 
 
+# --- read_image ---------------------------------------------------------------------------------
+
+
+@tool(effect="read", timeout_s=30)
+def read_image(
+    path: Annotated[str, msgspec.Meta(description="Path from the workspace's root.")],
+    context: ToolContext,
+) -> ToolOutcome:
+    """Look at a picture of the workspace: PNG, JPEG, GIF or WebP."""
+    place = locate(context.workspace, path)
+    require_allowed(place, "read", context.forbids)
+    if not is_picture(first_bytes(place, BEGINNING)):
+        raise no_picture(path)
+    data = bytes(read_in_slices(place, max_bytes=MAX_BYTES, check=partial(check_stop, context)))
+    media, width, height = kind_of(data, path)
+    return ToolOutcome(
+        outcome="completed",
+        text=f"{place.name}: {media}, {width} x {height} pixels, {len(data):,} bytes.",
+        pictures={place.name: data},
+    )
+
+
+def _plan_of_looking(path: str, context: ToolContext) -> Planned:
+    return Planned(
+        requests=requests_for(locate(context.workspace, path), "read"),
+        shows=path,
+    )
+
+
 # --- write_file ---------------------------------------------------------------------------------
 
 
@@ -250,6 +281,7 @@ def _edited(path: str, edits: list[Edit], context: ToolContext) -> tuple[Change,
 
 TOOLS: tuple[Tool, ...] = (
     tool_from(read_files, plan=_plan_of_reading),
+    tool_from(read_image, plan=_plan_of_looking),
     tool_from(write_file, plan=_plan_of_writing),
     tool_from(
         edit_file,

@@ -31,7 +31,14 @@ import msgspec
 from midstream.config.portable import O_CLOEXEC
 from midstream.config.private_files import way_out
 from midstream.core.codec import FIRST, FORMAT, Undecodable, chained, encode_fact, redacted_fact
-from midstream.core.events import AnyFact, Fact, FileWritten, RunStarted
+from midstream.core.events import (
+    AnyFact,
+    Fact,
+    FileWritten,
+    InputReceived,
+    RunStarted,
+    ToolReturned,
+)
 from midstream.core.fold.apply import apply
 from midstream.core.formats import fact_of
 from midstream.core.notices import Envelope
@@ -83,7 +90,7 @@ class FactLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class FileLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a file held before the run wrote it."""
+    """What a file held before the run wrote it, or a picture that the run was shown."""
 
     key: str
     base64: str
@@ -127,7 +134,7 @@ async def exported(store: Store, id: str, *, made_by: str, with_files: bool = Fa
         store: what keeps the run.
         id: the run's whole id.
         made_by: name and version of the program.
-        with_files: with what the files held before the run wrote them.
+        with_files: with what the files held before the run wrote them, and the pictures it was shown.
 
     Raises:
         UserMistake: there is no such run.
@@ -170,9 +177,13 @@ def _fact_lines(facts: Sequence[Envelope], redactor: Redactor) -> Iterator[bytes
 
 
 async def _contents(store: Store, facts: Sequence[Envelope]) -> tuple[list[bytes], int]:
-    keys = dict.fromkeys(
-        envelope.event.before for envelope in facts if isinstance(envelope.event, FileWritten)
-    )
+    keys: dict[str | None, None] = {}
+    for envelope in facts:
+        match envelope.event:
+            case FileWritten(before=before):
+                keys[before] = None
+            case RunStarted() | InputReceived() | ToolReturned() as fact:
+                keys |= dict.fromkeys(picture.key for picture in fact.pictures)
     lines, missing = [], 0
     for key in keys:
         if key is None:
