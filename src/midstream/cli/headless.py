@@ -28,7 +28,11 @@ from midstream.core.question import Decision, Question
 from midstream.core.routing import answered_next, branch_at, is_command
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake, WorldTrouble, did_you_mean
+from midstream.language.lint_schema import check_schema
 from midstream.language.names import Json
+from midstream.language.plan import answering
+from midstream.language.problem import as_text
+from midstream.language.shape import read_file
 from midstream.language.spec import Definition, ToolSpec
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.ports import Machine
@@ -95,14 +99,40 @@ async def chat_once(
     given: Given,
     *,
     role: str,
+    schema: dict[str, Json] | None = None,
 ) -> Run:
-    """Return a chat's run once the role has replied to one prompt, or the turn has failed."""
+    """Return a chat's run once the role has replied to one prompt, or the turn has failed.
+
+    With a `schema` the reply is a value that fits it.
+    """
     definition = library.chat(role, tools)
+    if schema is not None:
+        definition = answering(definition, schema)
     machine = await engine.start(definition, allowed=given.allowed, approvals="deny")
     await machine.settled()
     asking = Asking(engine)
     await machine.say(prompt, source=HEADLESS)
     return await go_on(machine, given, asking)
+
+
+def schema_in(text: str, file: str) -> dict[str, Json]:
+    """Return the JSON Schema a text is.
+
+    Raises:
+        UserMistake: it is none; every problem is named with its place.
+    """
+    root, report = read_file(text, file)
+    if root is not None and root.kind == "object":
+        check_schema(root, report)
+    elif root is not None:
+        report.error(root, 'expected an object, such as {"type": "object"}.')
+    problems = report.problems
+    if root is None or any(problem.severity == "error" for problem in problems):
+        raise UserMistake(
+            f"--output-schema is no JSON Schema that can be used:\n{as_text(problems)}",
+            hint='A schema such as {"type": "object", "properties": {"name": {"type": "string"}}}.',
+        )
+    return dict(root.value)
 
 
 async def written(made: Parts, words: str, given: Given) -> tuple[str, str] | None:

@@ -17,6 +17,7 @@ from midstream.cli.options import COMMON, JOURNALED, read_if_dash, takes, workfl
 from midstream.cli.output import FAILED, FINISHED, PARKED
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import require_trust
+from midstream.config.private_files import read_capped, shown_path
 from midstream.core import events as e
 from midstream.core.notices import Envelope, JournalStalled
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
@@ -79,13 +80,22 @@ def run(
 @click.argument("prompt")
 @click.option("--role", default="dude", show_default=True, help="The role to chat with.")
 @click.option("--answer", multiple=True, metavar="TEXT", help="Answers, in the order asked.")
+@click.option(
+    "--output-schema",
+    metavar="FILE",
+    help="Reply with JSON that fits the schema in FILE (-: stdin), on one line.",
+)
 @takes(*JOURNALED)
-def chat(options: Options, prompt: str, role: str, answer: tuple[str, ...]) -> int:
+def chat(
+    options: Options, prompt: str, role: str, answer: tuple[str, ...], output_schema: str | None
+) -> int:
     """Say one thing to a role and print the reply.
 
     `-` reads it from stdin. /NAME WORDS is a command you wrote: what it sends is said.
     """
     from midstream.cli.headless import Given, chat_once, chat_words
+
+    schema = None if output_schema is None else _schema(output_schema, prompt)
 
     # What is piped in may be anybody's words: it runs no command.
     is_typed, prompt = prompt != "-", read_if_dash(prompt)
@@ -96,10 +106,32 @@ def chat(options: Options, prompt: str, role: str, answer: tuple[str, ...]) -> i
     async def work(made: Parts) -> "Run":
         words, own = await chat_words(made, prompt, given) if is_typed else (prompt, "")
         return await chat_once(
-            *(made.engine, made.library, made.tools, words, given), role=own or role
+            *(made.engine, made.library, made.tools, words, given), role=own or role, schema=schema
         )
 
-    return _headless(options, work)
+    return _headless(options, work, is_json_line=schema is not None)
+
+
+def _schema(named: str, prompt: str) -> dict[str, Json]:
+    """Return the JSON Schema that is named on the command line: a file, stdin, or the schema itself."""
+    from midstream.cli.headless import schema_in
+
+    if named == "-" and prompt == "-":
+        raise UserMistake(
+            "Both the text and --output-schema would be read from stdin.",
+            hint="Put the schema into a file.",
+        )
+    if named == "-":
+        return schema_in(read_if_dash(named), "stdin")
+    if named.lstrip().startswith("{"):
+        return schema_in(named, "--output-schema")
+    path = Path(named)
+    try:
+        return schema_in(read_capped(path).decode("utf-8-sig"), shown_path(path))
+    except UnicodeDecodeError as error:
+        raise UserMistake(
+            f"{shown_path(path)} is not UTF-8 text.", hint="Save it as UTF-8."
+        ) from error
 
 
 @click.command("resume")
@@ -132,10 +164,11 @@ def resume(
     return _headless(options, work)
 
 
-def _headless(options: Options, work: Work) -> int:
+def _headless(options: Options, work: Work, *, is_json_line: bool = False) -> int:
     """Do one piece of work: its output on stdout, its progress on stderr; return the exit code.
 
-    With `--json` the events stand on stdout instead, one a line.
+    With `--json` the events stand on stdout instead, one a line. `is_json_line`: the output is JSON on
+    one line whatever it is.
     """
     config = configured(options)
     if options.trusts_workspace is None:
@@ -144,10 +177,11 @@ def _headless(options: Options, work: Work) -> int:
         options = msgspec.structs.replace(options, journal="needed")
     run = run_until_signalled(_worked(config, options, work), signals=(signal.SIGINT, *HANGUPS))
     code, output = _result_of(run)
-    if code == FINISHED and output is not None and not options.is_json:
-        text = (
-            output if isinstance(output, str) else json.dumps(output, indent=2, ensure_ascii=False)
-        )
+    if code == FINISHED and (output is not None or is_json_line) and not options.is_json:
+        text = output if isinstance(output, str) else ""
+        if is_json_line or not isinstance(output, str):
+            indent = None if is_json_line else 2
+            text = json.dumps(output, indent=indent, ensure_ascii=is_json_line)
         write_out(f"{text}\n", is_exact=True)
     return code
 
@@ -164,6 +198,8 @@ def _result_of(run: "Run") -> tuple[int, Json]:
     if run.error or run.visit.last_response is None:
         return FAILED, None
     response = run.visit.last_response
+    if run.plan.states[run.visit.state].output_schema is not None:
+        return FINISHED, response.value
     return FINISHED, response.calls[-1].arguments if response.calls else response.text
 
 

@@ -452,3 +452,12 @@ def chat_definition(
         chat = replace(chat, runnable=dict(workflows))
     is_guided = any(each.agentsFile for each in (role, *chat.delegates.values()))
     return replace(chat, guidance=guidance) if is_guided else chat
+
+
+def answering(chat: Definition, schema: dict[str, Json]) -> Definition:
+    """Return a chat whose replies are values that fit a JSON Schema, asked for as a state's are."""
+    states = (
+        state if state.agent is None else replace(state, output_schema=schema)
+        for state in chat.workflow.states
+    )
+    return replace(chat, workflow=replace(chat.workflow, states=tuple(states)))
