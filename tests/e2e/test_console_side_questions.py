@@ -42,6 +42,8 @@ def test_a_side_question_interrupts_nothing_and_is_taken_over_by_a_person(tmp_pa
         assert brain.heard[1][0] == "a story", "all that was said is known there"
         assert "who is it about?" in brain.heard[1][-1]
         assert "interrupted" not in screen.text()
+        screen.type("/cost\r")
+        screen.wait_for("And 1 question beside them (/btw): <$0.0001.")
         brain.gate.open()
         screen.wait_for("Once upon a time.")
 

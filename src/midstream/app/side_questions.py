@@ -30,11 +30,15 @@ class SideQuestions:
 
     Args:
         switching: what lines go to; the run that is active is asked beside.
+
+    Attributes:
+        cost: what they used since the console began: it stands in no run, since no fact tells of it.
     """
 
     def __init__(self, switching: Switching) -> None:
         self._switching = switching
         self._last = ""
+        self.cost = Cost()
 
     async def ask(self, words: str) -> None:
         """Show the answer of the agent that lines go to; returns then.
@@ -55,6 +59,8 @@ class SideQuestions:
         # What tools need no yes, and what a run may use, does not matter here: it only speaks.
         request = await in_thread(partial(_request, machine.run, agent, question))
         reply = await world.model.request(request, _Unheard())
+        asked = Cost() if reply.usage is None else Cost().and_also(reply.usage)
+        self.cost = self.cost.plus(asked)
         answer = world.redactor.redacted(readable(reply.text)).strip()
         if not answer:
             raise UserMistake(
@@ -62,7 +68,7 @@ class SideQuestions:
                 hint="Say it as a line of its own.",
             )
         self._last = f"I asked beside this: {question}\nThe answer was: {answer}"
-        cost = "" if reply.usage is None else f" ({in_words(Cost().and_also(reply.usage))})"
+        cost = f" ({in_words(asked)})" if asked.requests else ""
         ui.say(f"{agent}, beside the conversation:\n{answer}")
         ui.say(
             f"The conversation has not heard of this{cost}. /btw alone puts it into your line.",

@@ -7,7 +7,7 @@ from typing import Final
 
 from midstream.app.commands.command import Command
 from midstream.app.session import Session
-from midstream.core.costs import counted
+from midstream.core.costs import counted, in_words
 from midstream.language.errors import UserMistake
 from midstream.system.own_process import columns
 from midstream.views.spending import (
@@ -43,6 +43,10 @@ async def _cost(session: Session, argument: str) -> None:
         active = session.active()
         budgets = [] if active is None else budget_lines(active.run)
         lines += ["", *_wrapped(budgets or [_NO_BUDGET], width)]
+        beside = session.side_questions.cost
+        if beside.requests:
+            asked = counted(beside.requests, "question")
+            lines += _wrapped([f"And {asked} beside them (/btw): {in_words(beside)}."], width)
     session.ui.say("\n".join(lines))
 
 
