@@ -15,11 +15,20 @@ from midstream.core.conversation import USER
 from midstream.core.inputs import RequestedCall
 from midstream.core.routing import branch_at, living
 from midstream.core.run import Run
-from midstream.language.names import REQUEST_USERS_INPUT, Effect, Json, Policy
+from midstream.core.todo import LIST_TOOL
+from midstream.language.names import (
+    DELEGATE,
+    REQUEST_USERS_INPUT,
+    RUN_WORKFLOW,
+    Effect,
+    Json,
+    Policy,
+)
 from midstream.language.spec import Definition, ToolSpec
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.testing.fakes import FakeTools, define
+from midstream.tools.small_tools import TOOLS
 
 Reply: TypeAlias = ModelReply | None
 """What a model says; None: it streams until it is cut."""
@@ -29,7 +38,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """What the person does once, as soon as `when` holds of the run; `fork` at the end of it."""
 
     when: Callable[[Run], bool]
-    act: Literal["say", "approve", "deny", "halt", "compact"] = "say"
+    act: Literal["say", "approve", "deny", "halt", "compact", "todo"] = "say"
     text: str = ""
     policy: Policy | None = None
 
@@ -37,7 +46,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 class Flow(msgspec.Struct, frozen=True, kw_only=True):
     """A workflow with everything around it. `forks`: a fork of the ended run is gone on with.
 
-    `inner` are the handlers of its sub-workflows, by name.
+    `inner` are the handlers of its sub-workflows, `found` the workflows its agents may run, by name.
     """
 
     name: str
@@ -46,10 +55,14 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...] = ()
     handlers: Mapping[str, Callable[..., Any]] = {}
     inner: Mapping[str, Mapping[str, Callable[..., Any]]] = {}
+    found: Mapping[str, Definition] = {}
     forks: bool = False
     ends: Literal["finished", "stopped"] = "finished"
     passes: tuple[str, ...] = ()
 
+
+BEGUN_BY_AGENTS = {DELEGATE, RUN_WORKFLOW, LIST_TOOL}
+"""The tools by which an agent begins things, as they are."""
 
 EFFECTS: dict[str, Effect] = {"look": "read", "write": "idempotent", "send": "once", "slow": "once"}
 
@@ -63,6 +76,7 @@ SPECS = {
         name="guarded", description="g", parameters=_PARAMETERS, needs_approval=True
     ),
     REQUEST_USERS_INPUT: FakeTools().specs()[REQUEST_USERS_INPUT],
+    **{tool.spec.name: tool.spec for tool in TOOLS if tool.spec.name in BEGUN_BY_AGENTS},
 }
 
 
@@ -109,7 +123,8 @@ def flow(
 def place(request: ModelRequest) -> str:
     """Return a name for the point a request is made at, the same when it is made again."""
     said = sum(len(message.text) + len(message.results) for message in request.messages)
-    return f"{request.state}.{request.visit}.{request.request}.{len(request.messages)}.{said}"
+    at = f"{request.agent}.{request.state}.{request.visit}.{request.request}"
+    return f"{at}.{len(request.messages)}.{said}"
 
 
 def calls(request: ModelRequest, *tools: str) -> ModelReply:

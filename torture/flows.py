@@ -27,6 +27,7 @@ from torture.flow_kit import (
     words,
 )
 from torture.state_flows import OF_STATES
+from torture.task_flows import OF_TASKS
 
 
 def _count(run: Any) -> str:
@@ -188,4 +189,5 @@ FLOWS: tuple[Flow, ...] = (
     _compacted(),
     *OF_STATES,
     *OF_BRANCHES,
+    *OF_TASKS,
 )

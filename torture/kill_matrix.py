@@ -41,13 +41,14 @@ from midstream.core.question import Decision
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
-from midstream.language.spec import ToolSpec
+from midstream.language.spec import Definition, ToolSpec
 from midstream.runtime.engine.local import LocalEngine
-from midstream.runtime.ports import ModelRequest, Review, ToolContext, ToolOutcome
+from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.ports import Handlers, ModelRequest, Review, ToolContext, ToolOutcome
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import fake_world
-from torture.flow_kit import EFFECTS, SPECS, Flow, PureModel, Step, handlers_of
+from torture.flow_kit import SPECS, Flow, PureModel, Step, handlers_of
 from torture.flows import FLOWS
 from torture.report import Broken, Report
 
@@ -114,6 +115,21 @@ class KilledStore(SqliteStore):
         return claim
 
 
+class FoundWorkflows:
+    """The workflows a flow's agents may run."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+
+    async def called(self, name: str) -> Definition:
+        """Return one of them."""
+        return self._flow.found[name]
+
+    async def handlers_of(self, definition: Definition) -> Handlers:
+        """Return its handlers: it has none."""
+        return ScriptHandlers({})
+
+
 class LedgerTools:
     """Tools that write into the ledger what they really do."""
 
@@ -134,7 +150,7 @@ class LedgerTools:
     ) -> ToolOutcome:
         """Do it."""
         self._fuse.point()
-        if EFFECTS.get(name, "once") == "once":
+        if SPECS[name].effect == "once":
             self._ledger.write("once", f"{context.run} {name} {arguments['n']}")
         self._fuse.point()
         if name == "slow":
@@ -161,6 +177,7 @@ async def _life(flow: Flow, folder: Path, fuse: Fuse) -> None:
         blobs=store,
         clock=SystemClock(),
     )
+    world = msgspec.structs.replace(world, workflows=FoundWorkflows(flow))
     engine = LocalEngine(world, store, sockets=folder / "journal.db.d")
     try:
         async with asyncio.timeout(DEADLINE_S):
@@ -267,6 +284,8 @@ async def _do(
         )
     elif step.act == "halt":
         await machine.halt()
+    elif step.act == "todo":
+        await machine.edit_todo(step.text)
     elif step.act == "compact":
         with contextlib.suppress(UserMistake):  # it had begun before the process was killed
             await machine.compact("all of it")

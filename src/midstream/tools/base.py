@@ -183,7 +183,7 @@ def tool_from(
             description=description or text or marked.name,
             parameters=parameters_of(arguments),
             effect=marked.effect,
-            timeout_s=marked.timeout_s,
+            timeout_s=float(marked.timeout_s),
             needs_approval=needs_approval
             if marked.needs_approval is None
             else marked.needs_approval,
