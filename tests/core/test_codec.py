@@ -74,6 +74,7 @@ SPECIAL: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ("HandlerRan", "edits"): edits,
     ("ToolCalled", "arguments"): objects,
     ("CallEdited", "arguments"): objects,
+    ("HookRan", "arguments"): st.none() | objects,
     ("QuestionAsked", "schema"): st.none() | objects,
     ("QuestionAnswered", "answer"): json_values,
     ("BranchStarted", "input"): json_values,

@@ -17,7 +17,7 @@ from midstream.language.names import Json
 from midstream.language.spec import Role
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import ScriptHandlers
-from midstream.runtime.ports import ModelRequest
+from midstream.runtime.ports import Hooks, ModelRequest
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
@@ -65,6 +65,7 @@ class Scene:
         roles: dict[str, Role],
         journal: FakeJournal | MemoryStore,
         timeout_s: float,
+        hooks: Hooks | None = None,
     ) -> None:
         self.model = ScriptedModel(*script)
         self.tools = FakeTools(*tools)
@@ -72,7 +73,12 @@ class Scene:
         self.journal = journal
         self.told = Chronicle()
         world = fake_world(
-            self.model, tools=self.tools, journal=journal, clock=self.clock, validate=validate
+            self.model,
+            tools=self.tools,
+            journal=journal,
+            clock=self.clock,
+            validate=validate,
+            hooks=hooks,
         )
         self.machine = WorkflowStateMachine(
             define(workflow, roles=roles, tools=self.tools),
@@ -101,6 +107,7 @@ async def scene(
     journal: FakeJournal | MemoryStore | None = None,
     timeout_s: float = DEADLINE_S,
     is_journaled: bool = True,
+    hooks: Hooks | None = None,
 ) -> AsyncIterator[Scene]:
     """Yield a machine that has not begun. Afterwards nothing of it is left, and its story holds."""
     before = asyncio.all_tasks()
@@ -113,6 +120,7 @@ async def scene(
             roles or {},
             journal or MemoryStore(),
             timeout_s,
+            hooks,
         )
         yield here
         if here.run.visit.phase != "new":

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from midstream.runtime.workflow_library import WorkflowLibrary
     from midstream.store.sqlite import SqliteStore
     from midstream.tools.base import Tool
+    from midstream.tools.hooks import CommandHooks
     from midstream.tools.manager import ToolManager
     from midstream.tools.mcp.approval import Approvals
     from midstream.tools.permissions import Permissions
@@ -176,6 +177,7 @@ def parts(
     )
     is_offline = model is None and not is_configured(os.environ, config.models)
     kept, unkept = _store_or_memory(config, options)
+    hooks, hook_notices = _hooks(config, options.workspace, sandbox)
     world = World(
         model=model or client,
         tools=manager,
@@ -185,9 +187,10 @@ def parts(
         validate=validate,
         workspace=options.workspace,
         workflows=library,
+        hooks=hooks,
         redactor=own_redactor(),
     )
-    notices = (*unkept, *map(str, problems), *mcp_notices)
+    notices = (*unkept, *map(str, problems), *mcp_notices, *hook_notices)
     lacking = no_model(config.models) if is_offline else ""
     return Parts(
         config=config,
@@ -271,6 +274,31 @@ def _skill_tools(config: ConfigManager) -> "tuple[Tool, ...]":
     from midstream.tools.skill_tool import skill_tool
 
     return (skill_tool(partial(skill_text, config)),) if skills(config) else ()
+
+
+def _hooks(
+    config: ConfigManager, workspace: Path, sandbox: "Sandbox"
+) -> "tuple[CommandHooks | None, tuple[str, ...]]":
+    """Return the hooks of the settings, None where there are none, and what is wrong with them."""
+    from midstream.config.hooks import HOOKS, hooks_of
+
+    hooks, problems = hooks_of(config)
+    if not hooks:
+        return None, tuple(map(str, problems))
+    from midstream.tools.hooks import CommandHooks
+
+    def require_trusted() -> None:
+        if config.grant is not None:
+            config.grant.require_whole(HOOKS)
+
+    made = CommandHooks(
+        hooks,
+        workspace=workspace,
+        sandbox=sandbox,
+        readable=(config.user_dir / HOOKS,),
+        require_trusted=require_trusted,
+    )
+    return made, tuple(map(str, problems))
 
 
 def mcp_of(config: ConfigManager) -> "tuple[Approvals | None, tuple[str, ...]]":

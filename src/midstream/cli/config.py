@@ -12,6 +12,7 @@ import click
 from midstream.app.assembly import Options
 from midstream.cli.options import RUNS, takes
 from midstream.cli.output import FAILED, FINISHED, note, say
+from midstream.config.hooks import HOOKS, hooks_of, listed
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings
 from midstream.config.private_files import FileMissing, read_capped, shown_path, write_whole
@@ -46,11 +47,13 @@ def list_command(options: Options) -> int:
 
 
 def _listed(options: Options) -> int:
-    found = settings_of(_settings(options))
+    settings = _settings(options)
+    found = settings_of(settings)
     if options.is_json:
         say(*map(as_json, found))
     else:
         rows = [(each.key, f"{each.value}  ({where(each)})") for each in found]
+        rows += [(f"{HOOKS}.{event}", what) for event, what in listed(hooks_of(settings)[0])]
         say(two_columns(rows, width=columns()))
     return FINISHED
 

@@ -195,6 +195,7 @@ def _all(config: ConfigManager, terminal: int) -> Iterator[Finding]:
     yield _code()
     yield from _sandbox(config, again=False, whole=False)
     yield from _servers(config)
+    yield from _hooks(config)
 
 
 def _terminal(fd: int) -> Finding:
@@ -443,6 +444,16 @@ def _sandbox(config: ConfigManager, *, again: bool, whole: bool) -> Iterator[Fin
         for probe in measured.probes:
             kept: Mark = "ok" if probe.held else "bad"
             yield Finding(f"  {probe.name}", kept, probe.why or "held")
+
+
+def _hooks(config: ConfigManager) -> Iterator[Finding]:
+    from midstream.config.hooks import hooks_of, listed
+
+    hooks, problems = hooks_of(config)
+    for problem in problems:
+        yield Finding("hooks", "note", str(problem))
+    if hooks and not problems:
+        yield Finding("hooks", "ok", "; ".join(f"{event}: {what}" for event, what in listed(hooks)))
 
 
 def _servers(config: ConfigManager) -> Iterator[Finding]:

@@ -98,7 +98,7 @@ KEYS: Final = (
 
 _TOP: Final = (
     *(CURRENT_MODE, DEFAULT_ROLE, AUTO_RESUME, PERMISSION_MODE, PERMISSIONS, MODELS, PATIENCE),
-    *(BUDGET, "mcpServers", EDITING, NOTIFICATIONS, AUTO_COMPACT, WEB_SEARCH, *LOOKS),
+    *(BUDGET, "mcpServers", EDITING, NOTIFICATIONS, AUTO_COMPACT, WEB_SEARCH, "hooks", *LOOKS),
 )
 _LONGEST_S: Final = 86_400.0
 
@@ -139,8 +139,8 @@ def read_settings(
         if key not in _TOP:
             hint = report.near(key, _TOP)
             report.warning(member.node, f'unknown key "{clip(key)}" is ignored.', hint)
-        elif key == "mcpServers":
-            continue  # `config.mcp_servers` reads them.
+        elif key in ("mcpServers", "hooks"):
+            continue  # `config.mcp_servers` and `config.hooks` read them.
         elif is_workspace and key in _NOT_FOR_WORKSPACES:
             what, hint = _NOT_FOR_WORKSPACES[key]
             report.error(member.node, f"a workspace may not {what}; ignored.", hint)

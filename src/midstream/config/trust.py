@@ -55,7 +55,7 @@ MAX_DEPTH = 16
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 WORDS_FOLDERS = ("commands", "skills")
-_FOLDERS = (*WORDS_FOLDERS, "roles", "tools", "workflows")
+_FOLDERS = (*WORDS_FOLDERS, "hooks", "roles", "tools", "workflows")
 
 MAX_BESIDE = 500
 """Entries of another program's folder (`.claude`) that are looked at; what is behind them is never read."""
@@ -148,6 +148,23 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
                 hint="/trust in the console, or midstream trust, shows the change and lets you trust it.",
             )
         return data
+
+    def require_whole(self, folder: str) -> None:
+        """Return if the files below a folder of `.midstream` are exactly those that were trusted. Blocks.
+
+        Raises:
+            NotTrusted: one is another, or is one more.
+            FileMissing, WorldTrouble: one is gone, or cannot be read.
+        """
+        for name, problem in _below(self.folder / folder, folder):
+            if problem is not None and (problem or name not in self.files):
+                why = problem or "it was not there when you trusted this workspace"
+                raise NotTrusted(
+                    f"{shown_path(self.folder / name)}: {why}.",
+                    hint="/trust in the console, or midstream trust, shows it.",
+                )
+        for name in self.names(folder):
+            self.read(name)
 
 
 class TrustStore:

@@ -49,6 +49,8 @@ def enables(name: str, data: bytes) -> tuple[str, ...]:
         if runs_commands(text):
             does += ", and commands in them are run, as an agent's are"
         found.append(f"the command /{command}: {does}")
+    elif folder == "hooks":
+        found.append("a file that hooks use, in the sandbox")
     elif folder == "skills":
         is_skill = name.endswith("/SKILL.md")
         found.append("a skill, of which agents are told" if is_skill else "agents may read it")
@@ -123,10 +125,23 @@ def _of_settings(root: Node) -> Iterator[str]:
                 parts = [spec.node.members.get(part) for part in ("command", "args", "url")]
                 words = " ".join(_words(part.node) for part in parts if part is not None)
                 yield f"proposes the MCP server {server}: {words} (asked about by itself)"
+        elif key == "hooks":
+            yield from _of_hooks(member.node)
         elif key == "permissions":
             yield "rules that ask or deny; it cannot allow anything"
         else:
             yield f"the setting {key}"
+
+
+def _of_hooks(node: Node) -> Iterator[str]:
+    for event, groups in node.members.items():
+        for group in groups.node.items:
+            matcher, hooks = group.get("matcher"), group.get("hooks")
+            of = f" of {_words(matcher)}" if matcher is not None and matcher.value else ""
+            for hook in () if hooks is None else hooks.items:
+                command = hook.get("command")
+                words = "no command" if command is None else _words(command)
+                yield f"the hook at {event}{of}, in the sandbox: {words}"
 
 
 def _words(node: Node) -> str:
@@ -222,5 +237,5 @@ def _inside(name: str) -> str:
 
 
 def _is_code(name: str) -> bool:
-    is_of_skill = _inside(name).startswith("skills/")
+    is_of_skill = _inside(name).startswith(("hooks/", "skills/"))
     return name.endswith(tuple(all_suffixes())) and not is_of_skill

@@ -3,10 +3,12 @@
 Apart from `calls`, which begins them: who only shows calls needs no story.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
+from midstream.core.events import HookRan
 from midstream.core.question import Question
 from midstream.core.routing import branch_at
 from midstream.core.run import OpenCall, Run
@@ -30,6 +32,7 @@ MADE_ANEW: Final = frozenset({NOT_AS_SEEN, CUT_WHILE_JOINING})
 """Results with which a branch that joins its worktree looks again at what is to be merged."""
 
 _CHANGED: Final = "The user changed the arguments before it ran, to "
+_HOOKED: Final = "A hook changed the arguments before it ran, to "
 
 
 def with_arguments(run: Run, question_id: str, edited: dict[str, Json]) -> dict[str, Json] | None:
@@ -45,16 +48,33 @@ def with_arguments(run: Run, question_id: str, edited: dict[str, Json]) -> dict[
     return None if call is None else {**call.arguments, **edited}
 
 
+def added_words(fact: HookRan) -> str:
+    """Return what a hook added to a call's result, or to words, marked as what it is."""
+    return f"\n\n[added by the hook {fact.hook}]\n{fact.added}"
+
+
+def with_hooks(open_call: OpenCall, text: str, hooks: Iterable[HookRan] = ()) -> str:
+    """Return a call's result with what hooks changed of it and added; `hooks` have just run."""
+    more = (added_words(ran) for ran in hooks if ran.added)
+    text = "".join((text, *open_call.added, *more))
+    return text if open_call.hooked is None else f"{_HOOKED}{_json(open_call.hooked)}.\n\n{text}"
+
+
 def with_change(open_call: OpenCall, text: str) -> str:
-    """Return a call's result with what the model has to know of arguments a person changed."""
-    if open_call.edited is None:
-        return text
-    return f"{_CHANGED}{msgspec.json.encode(open_call.edited).decode()}.\n\n{text}"
+    """Return a call's result with what the model has to know of changed arguments and of hooks."""
+    text = with_hooks(open_call, text)
+    return text if open_call.edited is None else f"{_CHANGED}{_json(open_call.edited)}.\n\n{text}"
+
+
+def _json(arguments: dict[str, Json]) -> str:
+    return msgspec.json.encode(arguments).decode()
 
 
 def without_change(text: str) -> str:
-    """Return a call's result as its tool gave it, with nothing that `with_change` has added."""
-    return text.partition(".\n\n")[2] if text.startswith(_CHANGED) else text
+    """Return a call's result as its tool gave it and hooks added to it."""
+    while text.startswith((_CHANGED, _HOOKED)):
+        text = text.partition(".\n\n")[2]
+    return text
 
 
 def shown_of(question: Question) -> str:

@@ -51,7 +51,8 @@ class RunStarted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
 
     `allowed`: tools that need approval and have it. `approvals`: whether the rest is asked or refused.
     `limits`: what the run may use, whatever its workflow says.
-    `workspace` is the folder it works in. `pictures` are those its input means.
+    `workspace` is the folder it works in. `pictures` are those its input means. `hooked` names the tools
+    whose calls hooks have a say in.
     """
 
     workflow: str
@@ -63,6 +64,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     limits: Budget | None = None
     workspace: str = ""
     pictures: tuple[Picture, ...] = ()
+    hooked: tuple[str, ...] = ()
 
 
 class RunRecovered(
@@ -70,11 +72,13 @@ class RunRecovered(
 ):
     """A new process goes on with the run. `was_cut`: the last one died without letting go of it.
 
-    `was_idle`: it only waited for a person by then, so nothing of it was cut.
+    `was_idle`: it only waited for a person by then, so nothing of it was cut. `hooked` names the tools
+    whose calls hooks have a say in from here on.
     """
 
     was_cut: bool = False
     was_idle: bool = False
+    hooked: tuple[str, ...] = ()
 
     @property
     def cut_work(self) -> bool:
@@ -432,6 +436,32 @@ class CallEdited(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     arguments: dict[str, Json]
 
 
+class ToolEnded(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="tool_ended"):
+    """A tool call has ended so, and hooks have their say before its agent is told (`tool_returned`)."""
+
+    call_id: str
+    outcome: Outcome
+    result: str
+    pictures: tuple[Picture, ...] = ()
+
+
+class HookRan(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="hook_ran"):
+    """A hook had a say in a tool call, or in words. It is true: nothing runs the hook again for that.
+
+    `refused` is why it refused, `arguments` what the call runs with instead, `added` the words that it
+    added to the call's result or to the words, `problem` how it failed. A hook that had nothing to say
+    is no fact.
+    """
+
+    event: str
+    hook: str
+    call_id: str = ""
+    refused: str = ""
+    arguments: dict[str, Json] | None = None
+    added: str = ""
+    problem: str = ""
+
+
 class ToolReturned(
     Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="tool_returned"
 ):
@@ -688,6 +718,8 @@ AnyFact: TypeAlias = (
     | PermissionGranted
     | PermissionRevoked
     | CallEdited
+    | ToolEnded
+    | HookRan
     | BudgetReached
     | TimeSpent
     | LimitsSet

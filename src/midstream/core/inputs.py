@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from midstream.core.data_edits import Edit
-from midstream.core.events import ContextChange, Usage
+from midstream.core.events import ContextChange, HookRan, Usage
+from midstream.core.events import ToolEnded as Ended
 from midstream.core.pictures import Picture
 from midstream.core.routing import Destination
 from midstream.core.todo import TodoEdit
@@ -29,7 +30,10 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Start(Input, frozen=True, kw_only=True, gc=False):
-    """Begin the run. `input` None with `start_condition: on_user_input` waits for the first line."""
+    """Begin the run. `input` None with `start_condition: on_user_input` waits for the first line.
+
+    `hooked` names the tools whose calls hooks have a say in.
+    """
 
     definition: Definition
     input: Json = None
@@ -39,6 +43,7 @@ class Start(Input, frozen=True, kw_only=True, gc=False):
     limits: Budget | None = None
     workspace: str = ""
     pictures: tuple[Picture, ...] = ()
+    hooked: tuple[str, ...] = ()
 
 
 class RequestedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -52,7 +57,8 @@ class RequestedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class CallReviewed(Input, frozen=True, kw_only=True, gc=False):
     """A call was judged by what it would do; see `midstream.runtime.ports.Review`.
 
-    `asks` are the capabilities still to be granted, `shows` exactly what would happen.
+    `asks` are the capabilities still to be granted, `shows` exactly what would happen. `hooks` had their
+    say first: it is the call as they left it that was judged.
     """
 
     key: EffectKey
@@ -61,6 +67,7 @@ class CallReviewed(Input, frozen=True, kw_only=True, gc=False):
     shows: str = ""
     reason: str = ""
     hint: str = ""
+    hooks: tuple[HookRan, ...] = ()
 
 
 class ModelReplied(Input, frozen=True, kw_only=True, gc=False):
@@ -113,13 +120,21 @@ class HandlerLogged(Input, frozen=True, kw_only=True, gc=False):
     text: str
 
 
+class ToolEnded(Input, frozen=True, kw_only=True, gc=False):
+    """A tool call ended by itself; hooks have their say before it is finished."""
+
+    key: EffectKey
+    ended: Ended
+
+
 class ToolFinished(Input, frozen=True, kw_only=True, gc=False):
-    """A tool call ended, by itself or because it was told to stop."""
+    """A tool call ended, by itself or because it was told to stop. `hooks` had their say after it."""
 
     key: EffectKey
     outcome: Outcome
     text: str
     pictures: tuple[Picture, ...] = ()
+    hooks: tuple[HookRan, ...] = ()
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -145,7 +160,8 @@ class UserSaid(Input, frozen=True, kw_only=True, gc=False):
 
     `to` is the words and whom they are for, as it was judged when they were sent. `answer` is the
     value to hand over where the question has a schema; `problem` says why it does not fit.
-    `policy` overrides the state's own. `pictures` are those the words mean.
+    `policy` overrides the state's own. `pictures` are those the words mean. `hooks` had their say first,
+    and `refused` is why one refused.
     """
 
     id: str
@@ -157,6 +173,8 @@ class UserSaid(Input, frozen=True, kw_only=True, gc=False):
     policy: Policy | None = None
     shown: tuple[Shown, ...] = ()
     pictures: tuple[Picture, ...] = ()
+    hooks: tuple[HookRan, ...] = ()
+    refused: str = ""
 
 
 class Halt(Input, frozen=True, kw_only=True, gc=False):
@@ -203,13 +221,15 @@ class Recovered(Input, frozen=True, kw_only=True, gc=False):
     `was_cut`: that process died without letting go of the run. `definition`: what to follow from here
     on, instead of what the run is pinned to; it has to fit where the run stands
     (`midstream.core.pinning.misfit_of`). `is_foreign`: its past came with an import, and `limits` is what
-    runs may use here; what the import says of that bounds it further, and raises nothing.
+    runs may use here; what the import says of that bounds it further, and raises nothing. `hooked` as in
+    `Start`.
     """
 
     was_cut: bool = True
     definition: Definition | None = None
     is_foreign: bool = False
     limits: Budget | None = None
+    hooked: tuple[str, ...] = ()
 
 
 class Compact(Input, frozen=True, kw_only=True, gc=False):
@@ -273,6 +293,7 @@ AnyInput: TypeAlias = (
     | HandlerReturned
     | HandlerFailed
     | HandlerLogged
+    | ToolEnded
     | ToolFinished
     | UserSaid
     | Halt

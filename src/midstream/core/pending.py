@@ -9,6 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from midstream.core.conversation import ToolCall
+from midstream.core.events import ToolEnded
 from midstream.core.inputs import EffectKey
 from midstream.core.run import (
     DEADLINE,
@@ -38,7 +39,8 @@ class AskModel(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class CallTool(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One tool call, with `arguments` as the model or, where it changed them, a person gave them.
 
-    `stopping`: it runs and is to be stopped softly; its outcome is awaited.
+    `stopping`: it runs and is to be stopped softly; its outcome is awaited. `ended`: so it has ended, and
+    only hooks are yet to have their say.
     """
 
     key: EffectKey
@@ -47,6 +49,7 @@ class CallTool(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     arguments: dict[str, Json]
     granted: tuple[str, ...] = ()
     stopping: bool = False
+    ended: ToolEnded | None = None
 
 
 class ReviewCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -246,6 +249,7 @@ def _calls(run: Run) -> tuple[AnyEffect, ...]:
                 arguments=open_call.arguments,
                 granted=open_call.granted,
                 stopping=open_call.status == "stopping",
+                ended=open_call.ended,
             )
             owed.append(effect)
         elif open_call is new:

@@ -26,7 +26,7 @@ import msgspec
 from msgspec.structs import replace
 
 from midstream.core.conversation import Message, ToolCall
-from midstream.core.events import Usage
+from midstream.core.events import ToolEnded, Usage
 from midstream.core.pictures import Picture
 from midstream.core.question import Question
 from midstream.core.todo import Todo
@@ -60,7 +60,9 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A tool call of the current reply. `parked` waits for a person; `stopping` for its tool.
 
     A `new` one waits for its turn (`Turn.due`), or is being reviewed. `granted` is what a person granted
-    to it; `edited` are the arguments it runs with instead of its own, where the person changed them.
+    to it; `edited` are the arguments it runs with instead of its own, where the person changed them, and
+    `hooked` those a hook changed them to after that. `added` is what hooks add to its result. `ended` is
+    how it has ended where only hooks are yet to have their say.
     """
 
     call: ToolCall
@@ -71,10 +73,18 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pictures: tuple[Picture, ...] = ()
     granted: tuple[str, ...] = ()
     edited: dict[str, Json] | None = None
+    hooked: dict[str, Json] | None = None
+    added: tuple[str, ...] = ()
+    ended: ToolEnded | None = None
 
     @property
     def arguments(self) -> dict[str, Json]:
         """Return what it runs with."""
+        return self.asked if self.hooked is None else self.hooked
+
+    @property
+    def asked(self) -> dict[str, Json]:
+        """Return what it would run with if there were no hooks."""
         return self.call.arguments if self.edited is None else self.edited
 
 
@@ -371,6 +381,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     usage: RunUsage = RunUsage()
     branch: BranchOf = BranchOf()
     allowed: tuple[str, ...] = ()
+    hooked: tuple[str, ...] = ()
     approvals: Literal["ask", "deny"] = "ask"
     output: Json = None
     error: str = ""

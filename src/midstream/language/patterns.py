@@ -437,3 +437,14 @@ def compiled(text: str) -> Pattern:
     end = _State(None)
     first = _Builder().build(whole, end)
     return Pattern(first, end, tuple(reader.tests.values()), reader.flags)
+
+
+def fits_whole(pattern: str, name: str) -> bool:
+    """Return whether a pattern fits the whole of a name, not just a part of it; "" and "*" fit any.
+
+    Raises:
+        BadPattern: it is none.
+    """
+    if pattern in ("", "*"):
+        return True
+    return compiled(rf"\A(?:{pattern})\Z").is_in(name, lambda _: None)

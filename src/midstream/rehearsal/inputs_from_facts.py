@@ -9,14 +9,14 @@ with its key as the whole run has it.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import product, takewhile
 from typing import Literal
 
 import msgspec
 
 from midstream.core import events as e
 from midstream.core import inputs
-from midstream.core.call_notes import REFUSED, without_change
+from midstream.core.call_notes import REFUSED, added_words, without_change
 from midstream.core.conversation import length
 from midstream.core.decide.decide import judged
 from midstream.core.pending import (
@@ -134,6 +134,7 @@ def _guesses(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[inputs.
                 limits=fact.limits,
                 workspace=fact.workspace,
                 pictures=fact.pictures,
+                hooked=fact.hooked,
             )
         case (
             e.ToolReturned()
@@ -181,15 +182,15 @@ def _of_effects(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inpu
                 key=key(request_key(here)), error=fact.error, hint=fact.hint, shown=fact.partial
             )
         case e.ToolReturned():
-            yield inputs.ToolFinished(
-                key=key(call_key(here, fact.call_id)),
-                outcome=fact.outcome,
-                text=without_change(fact.result),
-                pictures=fact.pictures,
-            )
+            yield _finished(run, here, fact)
             yield from _reviews(run, here, fact)
         case e.ToolCalled() | e.QuestionAsked():
             yield from _reviews(run, here, fact)
+        case e.ToolEnded():
+            ended = key(call_key(here, fact.call_id))
+            yield inputs.ToolEnded(key=ended, ended=msgspec.structs.replace(fact, branch=""))
+        case e.HookRan(call_id=call_id) if call_id:
+            yield from _hooked(run, here, rest)
         case e.BranchStarted(definition=definition) if definition is not None:
             key_of_call = key(call_key(here, fact.call_id))
             yield inputs.WorkflowFound(key=key_of_call, definition=definition)
@@ -228,9 +229,39 @@ def _summaries(
     yield inputs.ModelFailed(key=key, error=fact.reason, hint=fact.hint)
 
 
+def _hooked(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inputs.AnyInput]:
+    """Yield the review of a call that hooks had a say in first, or its end that they had a say in."""
+    hooks = tuple(takewhile(lambda fact: isinstance(fact, e.HookRan), rest))
+    after = rest[len(hooks)] if len(hooks) < len(rest) else None
+    told = tuple(
+        msgspec.structs.replace(ran, branch="") for ran in hooks if isinstance(ran, e.HookRan)
+    )
+    if isinstance(after, e.ToolCalled | e.QuestionAsked | e.ToolReturned):
+        for review in _reviews(run, here, after):
+            yield msgspec.structs.replace(review, hooks=told)
+    if isinstance(after, e.ToolReturned):
+        yield _finished(run, here, after, told)
+
+
+def _finished(
+    run: Run, here: Run, fact: e.ToolReturned, hooks: tuple[e.HookRan, ...] = ()
+) -> inputs.ToolFinished:
+    """Return the end of a call, without what hooks added to its result."""
+    calls = () if here.visit.turn is None else here.visit.turn.calls
+    added = [words for call in calls if call.call.id == fact.call_id for words in call.added]
+    more = "".join((*added, *(added_words(ran) for ran in hooks if ran.added)))
+    return inputs.ToolFinished(
+        key=_key_from(run, here.branch.path, call_key(here, fact.call_id)),
+        outcome=fact.outcome,
+        text=without_change(fact.result).removesuffix(more),
+        pictures=fact.pictures,
+        hooks=hooks,
+    )
+
+
 def _reviews(
     run: Run, here: Run, fact: e.ToolCalled | e.QuestionAsked | e.ToolReturned
-) -> Iterator[inputs.AnyInput]:
+) -> Iterator[inputs.CallReviewed]:
     """Yield the review of a call that was still new."""
     calls = () if here.visit.turn is None else here.visit.turn.calls
     if not any(call.call.id == fact.call_id and call.status == "new" for call in calls):
@@ -319,12 +350,22 @@ def _recoveries(rest: Sequence[e.AnyFact]) -> Iterator[inputs.AnyInput]:
             definition=definition,
             is_foreign=limited is not None,
             limits=None if limited is None else limited.limits,
+            hooked=ends.hooked,
         )
 
 
 def _of_person(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[inputs.AnyInput]:
     fact = rest[0] if rest else None
     match fact:
+        case e.HookRan():
+            hooks = tuple(takewhile(lambda fact: isinstance(fact, e.HookRan), rest))
+            left = rest[len(hooks) :]
+            gone = next((f for f in left[:2] if isinstance(f, e.InputDisposed)), None)
+            for guess in _of_person(run, left, at):
+                if isinstance(guess, inputs.UserSaid):
+                    yield msgspec.structs.replace(guess, hooks=hooks)
+                    if gone is not None:
+                        yield msgspec.structs.replace(guess, hooks=hooks, refused=gone.reason)
         case e.CompactionBegan():
             yield inputs.Compact(note=fact.note)
         case e.CompactionEnded():

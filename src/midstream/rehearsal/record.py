@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from midstream.core import inputs
-from midstream.core.call_notes import REFUSED, shown_of
+from midstream.core.call_notes import REFUSED, shown_of, with_hooks
 from midstream.core.events import Fact, RunStarted, StateTransition
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
@@ -149,13 +149,14 @@ def _tool_step(input: inputs.ToolFinished | inputs.CallReviewed, here: Run) -> f
     assert here.visit.turn is not None
     made = next(c for c in here.visit.turn.calls if c.call.id == input.key[-1])
     if isinstance(input, inputs.ToolFinished):
-        outcome, result = input.outcome, input.text
+        # Hooks are no part of the workflow: what they made of the call and its result is the world's.
+        outcome, result = input.outcome, with_hooks(made, input.text, input.hooks)
     else:
         outcome = "denied"
         result = f"{REFUSED}{input.reason}{f' {input.hint}' if input.hint else ''}"
     return form.ToolReturned(
         tool=made.call.name,
-        arguments=made.arguments,
+        arguments=made.asked,
         outcome=outcome,
         result=result,
         branch=here.branch.path,
@@ -210,6 +211,8 @@ def _words_step(
     question = next((q for q in run.inbox.questions if q.id == input.to.question), None)
     if input.to.question is not None and (question is None or not question.is_open):
         return None  # an answer to nothing: it changed nothing
+    if input.refused:
+        return None  # a hook kept the words from the workflow
     if question is not None and question.kind != "input":
         return form.UserAnswered(
             question=question.text,

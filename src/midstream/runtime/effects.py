@@ -9,6 +9,7 @@ adapter that lost a task of its own.
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias, get_args
@@ -17,14 +18,29 @@ from msgspec.structs import replace
 
 from midstream.core import inputs
 from midstream.core.decide.steering import NOT_RUN, UNKNOWN
+from midstream.core.events import HookRan, ToolEnded
 from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler
 from midstream.core.run import CALLED, Run, definition_of
 from midstream.core.summaries import is_summary_key
-from midstream.language.errors import REPORT_BUG, MidstreamError, WorldTrouble, with_hint
+from midstream.language.errors import (
+    REPORT_BUG,
+    JournalFull,
+    MidstreamError,
+    WorldTrouble,
+    with_hint,
+)
 from midstream.language.names import JOIN_WORKTREE, RUN_WORKFLOW, Json, Outcome
 from midstream.runtime.agent import WorkflowAgent, summarised
 from midstream.runtime.background import Background
 from midstream.runtime.effect_handle import StreamingEffect
+from midstream.runtime.hooks import (
+    AFTER_TOOL,
+    after_call,
+    arguments_of,
+    before_call,
+    hears_of,
+    refusal_of,
+)
 from midstream.runtime.json_values import copied, kept_call, kept_choice, kept_usage
 from midstream.runtime.pictures import kept_pictures, with_contents
 from midstream.runtime.ports import Clock, Handlers, ToolContext
@@ -115,9 +131,13 @@ async def review_call(
             granted=(*allowed, *own),
             worktrees=run.branch.worktrees,
         )
-        arguments = exact_arguments(effect.name, effect.arguments, run, world)
+        ran = () if world.hooks is None else await before_call(effect, run, world, workspace)
+        if refusal := refusal_of(ran):
+            post(inputs.CallReviewed(key=effect.key, kind="deny", reason=refusal, hooks=ran))
+            return
+        arguments = exact_arguments(effect.name, arguments_of(ran, effect.arguments), run, world)
         if arguments is None:
-            post(inputs.CallReviewed(key=effect.key, kind="deny", reason=WITHHELD))
+            post(inputs.CallReviewed(key=effect.key, kind="deny", reason=WITHHELD, hooks=ran))
             return
         review = await world.tools.review(effect.name, copied(arguments), context)
         answer = inputs.CallReviewed(
@@ -127,6 +147,7 @@ async def review_call(
             shows=await kept(review.shows, world),
             reason=short(review.reason, world.redactor),
             hint=short(review.hint, world.redactor),
+            hooks=ran,
         )
     except MidstreamError as error:
         what, hint = short(error.what, world.redactor), short(error.hint, world.redactor)
@@ -174,13 +195,18 @@ async def call_tool(
     assert flight.stop is not None
     if flight.stop.is_set():
         # Told to stop before its first step. Begun anew while stopping, it had run in another life.
-        if effect.stopping:
+        if effect.ended is not None:
+            post(_finished(effect, effect.ended))
+        elif effect.stopping:
             post(inputs.ToolFinished(key=effect.key, outcome="unknown", text=UNKNOWN))
         else:
             post(inputs.ToolFinished(key=effect.key, outcome="not_run", text=NOT_RUN))
         return
     try:
         workspace, own = await _place_of(run, call.name, world)
+        if effect.ended is not None:
+            await _hooked(effect, effect.ended, run, world, workspace, flight.stop, post)
+            return
         context = ToolContext(
             workspace=workspace,
             run=run.id,
@@ -213,6 +239,14 @@ async def call_tool(
         answer = inputs.ToolFinished(
             key=effect.key, outcome=ended.outcome, text=text, pictures=shown
         )
+        if hears_of(ended.outcome, call.name, world) and not flight.stop.is_set():
+            # That it has ended is journaled first: a crash while a hook runs leaves nothing unknown. Where
+            # there is no room for that, the end waits for room with all that hooks said.
+            done = ToolEnded(call_id=call.id, outcome=ended.outcome, result=text, pictures=shown)
+            with suppress(JournalFull):
+                await put(inputs.ToolEnded(key=effect.key, ended=done))
+            await _hooked(effect, done, run, world, workspace, flight.stop, post)
+            return
     except MidstreamError as error:
         words = short(with_hint(error.what, error.hint), world.redactor)
         answer = inputs.ToolFinished(key=effect.key, outcome="failed", text=words)
@@ -222,6 +256,37 @@ async def call_tool(
         words = f"The tool failed: {named(error, world.redactor)}"
         answer = inputs.ToolFinished(key=effect.key, outcome="failed", text=words)
     post(answer)
+
+
+def _finished(
+    effect: CallTool, ended: ToolEnded, hooks: tuple[HookRan, ...] = ()
+) -> inputs.ToolFinished:
+    return inputs.ToolFinished(
+        key=effect.key,
+        outcome=ended.outcome,
+        text=ended.result,
+        pictures=ended.pictures,
+        hooks=hooks,
+    )
+
+
+async def _hooked(
+    effect: CallTool,
+    ended: ToolEnded,
+    run: Run,
+    world: World,
+    workspace: Path,
+    stop: asyncio.Event,
+    post: Post,
+) -> None:
+    """Let hooks have their say of a call that has ended, and post its end."""
+    try:
+        ran = await after_call(effect, ended, run, world, workspace, stop)
+    except _EDGE as error:
+        if not _is_for_us(error):
+            raise
+        ran = (HookRan(event=AFTER_TOOL, hook="?", problem=named(error, world.redactor)),)
+    post(_finished(effect, ended, ran))
 
 
 async def _kept_unless_secret(data: bytes, world: World) -> str:

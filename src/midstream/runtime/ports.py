@@ -13,7 +13,7 @@ import msgspec
 
 from midstream.core.conversation import Message
 from midstream.core.data_edits import Edit
-from midstream.core.events import ContextChange, Usage
+from midstream.core.events import ContextChange, HookRan, Usage
 from midstream.core.inputs import RequestedCall
 from midstream.core.notices import Envelope
 from midstream.core.question import Decision
@@ -219,6 +219,35 @@ class Validator(Protocol):
         """Return why the value does not fit, "" when it does."""
 
 
+# --- hooks ---------------------------------------------------------------------------------------
+
+
+class Hooks(Protocol):
+    """A person's own commands that run when something happens in a run, and may have a say in it."""
+
+    @property
+    def hooked(self) -> tuple[str, ...]:
+        """Return patterns of the names of tools whose calls hooks have a say in before they are made."""
+
+    def has(self, event: str, name: str = "") -> bool:
+        """Return whether a hook runs at an event, of the tool of that name where it is about one."""
+
+    async def run(
+        self,
+        event: str,
+        about: dict[str, Json],
+        *,
+        name: str = "",
+        stop: asyncio.Event | None = None,
+    ) -> tuple[HookRan, ...]:
+        """Return what the hooks of an event had to say, in the order they ran; the first that refuses
+        is the last. `about` is what they are told, besides where and when.
+
+        Never raises but `CancelledError`; cancelling kills the hook that runs and all it started, and so
+        does setting `stop`.
+        """
+
+
 # --- handlers ----------------------------------------------------------------------------------
 
 
@@ -326,9 +355,9 @@ class Clock(Protocol):
 class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The adapters a machine acts through. Shared by all machines of a process.
 
-    `workflows` are those agents may run, None where there are none. `redactor` takes secrets out of
-    what is journaled and shown; `vault` remembers, in memory alone, what stood in the calls that are
-    yet to be made.
+    `workflows` are those agents may run, `hooks` a person's own commands; None where there are none.
+    `redactor` takes secrets out of what is journaled and shown; `vault` remembers, in memory alone, what
+    stood in the calls that are yet to be made.
     """
 
     model: Model
@@ -339,6 +368,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     validate: Validator
     workspace: Path
     workflows: Workflows | None = None
+    hooks: Hooks | None = None
     redactor: Redactor = msgspec.field(default_factory=Redactor)
     vault: Vault = msgspec.field(default_factory=Vault)
 

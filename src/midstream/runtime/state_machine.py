@@ -47,6 +47,7 @@ from midstream.runtime.background import Background, Command
 from midstream.runtime.effect_handle import StreamingEffect
 from midstream.runtime.emitter import RunEvents
 from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.hooks import WORDS, HookListener, before_words, is_halted_by
 from midstream.runtime.in_flight import CLOSING_S, InFlight
 from midstream.runtime.json_values import kept_object, plain
 from midstream.runtime.pictures import with_pictures
@@ -105,6 +106,7 @@ class WorkflowStateMachine:
         "_fault",
         "_handlers",
         "_has_worktrees",
+        "_hook_listener",
         "_in_flight",
         "_inputs",
         "_is_closing",
@@ -122,6 +124,7 @@ class WorkflowStateMachine:
         "_unkept",
         "_wake",
         "_was_held",
+        "_words",
         "_world",
     )
 
@@ -143,6 +146,10 @@ class WorkflowStateMachine:
         self._in_flight = InFlight(
             self._post, self._put, self._deliver, self._events, self._background
         )
+        self._hook_listener = (
+            None if world.hooks is None else HookListener(world.hooks, self._events.notify)
+        )
+        self._words: asyncio.Lock | None = None
         self._inputs: list[tuple[inputs.AnyInput, asyncio.Future[None] | None]] = []
         self._stopwatch = Stopwatch(world.clock)
         self._has_worktrees = False
@@ -215,6 +222,7 @@ class WorkflowStateMachine:
             limits=limits,
             workspace=readable(str(self._world.workspace)),
             pictures=pictures,
+            hooked=self._hooked(),
         )
         self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
         await self._put(begin)
@@ -260,7 +268,11 @@ class WorkflowStateMachine:
         self._is_held = self._was_held = first is not None
         self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
         recovered = inputs.Recovered(
-            was_cut=was_cut, definition=definition, is_foreign=is_foreign, limits=limits
+            was_cut=was_cut,
+            definition=definition,
+            is_foreign=is_foreign,
+            limits=limits,
+            hooked=self._hooked(),
         )
         await self._put(recovered)
         if self._unkept is not None:
@@ -352,12 +364,29 @@ class WorkflowStateMachine:
             policy=policy,
             pictures=pictures,
         )
-        if said.id not in self._run.inbox.lines:
+        if self._world.hooks is not None and self._world.hooks.has(WORDS):
+            await self._put_with_hooks(said)
+        elif said.id not in self._run.inbox.lines:
             await self._put(said)
         record = self._run.inbox.lines.get(said.id)
         if record is None:
             return Receipt(input_id=said.id, handling="reject", reason=self._deaf())
         return Receipt(input_id=said.id, handling=record.handling, reason=record.reason)
+
+    async def _put_with_hooks(self, said: inputs.UserSaid) -> None:
+        """Hand words over that hooks have had their say on, in the order in which they were said.
+
+        What the words halt is halted before that: no hook makes a person wait for it.
+        """
+        if said.id in self._run.inbox.lines:
+            return
+        if is_halted_by(said, self._run):
+            await self._put(inputs.Halt())
+        if self._words is None:
+            self._words = asyncio.Lock()
+        async with self._words:
+            if said.id not in self._run.inbox.lines and not self._run.is_over:
+                await self._put(await before_words(said, self._run, self._world))
 
     async def halt(self) -> None:
         """Stop the current turn, keep what was shown, and hold until the next words."""
@@ -640,6 +669,9 @@ class WorkflowStateMachine:
         self._run = story.run
         for envelope in envelopes:
             self._events.emit(envelope)
+        if self._hook_listener is not None:
+            for fact in story.facts:
+                self._hook_listener.hear(fact, run)
 
     async def _recorded_later(
         self, story: Story, input: inputs.AnyInput, error: JournalFull
@@ -723,6 +755,8 @@ class WorkflowStateMachine:
             await self._in_flight.cleaned_up()
             if self._tidying:
                 await asyncio.wait(tuple(self._tidying), timeout=CLOSING_S)
+            if self._hook_listener is not None:
+                await self._hook_listener.close()
         finally:
             # Made if there was none: whoever asks for events() later finds it closed.
             await self._events.listeners().close()
@@ -782,6 +816,9 @@ class WorkflowStateMachine:
         self._inputs.append((input, done))
         self._rouse()
         await done
+
+    def _hooked(self) -> tuple[str, ...]:
+        return () if self._world.hooks is None else self._world.hooks.hooked
 
     def _require_new(self) -> None:
         if self._task is not None or self._is_leaving:

@@ -418,8 +418,12 @@ async def run_command(
     stop: asyncio.Event,
     sink: Sink,
     box: Box | None = None,
+    stdin: int = DROPPED,
+    stderr: int = MERGED,
 ) -> Ended:
     """Return how a command ended, once all it started has ended too. `box` makes it a sandboxed one.
+
+    `stdin` is for one without a box, which has its own.
 
     Setting `stop` ends it softly. Cancelling kills everything at once; the cancellation goes on
     when the processes are gone.
@@ -429,7 +433,13 @@ async def run_command(
     """
     command = _Command(
         lambda wakes: Child(
-            argv, folder=folder, environment=environment, box=box or Plain, wakes=wakes
+            argv,
+            folder=folder,
+            environment=environment,
+            stdin=stdin,
+            stderr=stderr,
+            box=box or Plain,
+            wakes=wakes,
         ),
         timeout_s=timeout_s,
         sink=sink,

@@ -36,6 +36,7 @@ from midstream.language.spec import Definition, Role, ToolSpec, Workflow
 from midstream.runtime.ports import (
     BlobStore,
     Clock,
+    Hooks,
     Journal,
     Model,
     ModelReply,
@@ -443,6 +444,7 @@ def fake_world(
     clock: Clock | None = None,
     validate: Validator | None = None,
     workspace: Path = Path("/nowhere"),
+    hooks: Hooks | None = None,
 ) -> World:
     """Return a world of fakes, but for what is given. Its model has no replies unless one is given."""
     return World(
@@ -453,6 +455,7 @@ def fake_world(
         clock=clock or JumpingClock(),
         validate=validate or fits_type,
         workspace=workspace,
+        hooks=hooks,
     )
 
 

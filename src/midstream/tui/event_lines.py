@@ -106,6 +106,21 @@ def labelled(branch: str, lines: list[Line]) -> list[Line]:
     return [first, *lines[1:]]
 
 
+def hook_words(fact: e.HookRan) -> list[Line]:
+    """Return what a hook did; that it refused is told with what it refused."""
+    if fact.problem and not fact.refused:
+        return own_words(
+            f"The hook {fact.hook} failed and was passed over: {fact.problem}", "warning"
+        )
+    did: list[str] = []
+    if fact.arguments is not None:
+        changed = msgspec.json.encode(fact.arguments).decode()
+        did.append(f"changed what the call does to {beginning(changed)}")
+    if fact.added:
+        did.append(f"added: {beginning(fact.added)}")
+    return own_words(f"The hook {fact.hook} {' and '.join(did)}", "note") if did else []
+
+
 def own_words(text: str, kind: Kind) -> list[Line]:
     """Return the console's own words."""
     mark, style, text_style = {

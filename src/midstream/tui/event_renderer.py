@@ -35,6 +35,7 @@ from midstream.tui.event_lines import (
     branch_ending,
     ending,
     granted,
+    hook_words,
     own_words,
     taken_up,
     transition,
@@ -233,6 +234,8 @@ class EventRenderer:
                 return self._talk.asked(run, fact)
             case e.QuestionAnswered() | e.QuestionSuperseded() | e.QuestionExpired():
                 return self._talk.closed(run, fact)
+            case e.HookRan():
+                return self._branches.labelled(run, fact.branch, hook_words(fact))
             case e.PermissionGranted():
                 return [*own_words(granted(fact), "note")]
             case e.InputReceived():

@@ -79,6 +79,41 @@ _MCP_SERVER: dict[str, Json] = {
     "additionalProperties": False,
 }
 
+HOOK_EVENTS: Final = (
+    *("PreToolUse", "UserPromptSubmit", "PostToolUse"),
+    *("Notification", "Halt", "Stop", "SessionEnd"),
+)
+_HOOKS: Final[dict[str, Json]] = {
+    "type": "object",
+    "properties": {
+        "matcher": {
+            "description": "A pattern of whole names of tools; none: all.",
+            "type": "string",
+        },
+        "hooks": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "type": {"enum": ["command"]},
+                    "command": {"description": "What /bin/sh runs.", "type": "string"},
+                    "name": {"type": "string"},
+                    "timeout": {"type": "number", "minimum": 0.1, "maximum": 600},
+                    "on_error": {"enum": ["refuse", "go_on"]},
+                    "sandbox": {
+                        "description": "False: with your rights. Not in a workspace's file.",
+                        "type": "boolean",
+                    },
+                },
+                "required": ["command"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    "required": ["hooks"],
+    "additionalProperties": False,
+}
+
 
 def settings_schema() -> dict[str, Json]:
     """Return the JSON Schema (2020-12) of application.json."""
@@ -149,6 +184,13 @@ def settings_schema() -> dict[str, Json]:
             "type": "object",
             "propertyNames": {"pattern": "^[a-zA-Z0-9][a-zA-Z0-9-]{0,23}$"},
             "additionalProperties": _MCP_SERVER,
+        },
+        "hooks": {
+            "description": "Commands that run at events of a run, and may refuse, change and add; never "
+            "allow. A workspace's count once it is trusted.",
+            "type": "object",
+            "properties": {event: {"type": "array", "items": _HOOKS} for event in HOOK_EVENTS},
+            "additionalProperties": False,
         },
         "permissionMode": {
             "description": "How much happens unasked. A workspace's file may not say so.",

@@ -8,6 +8,7 @@ from midstream.app.onboarding import welcome_text
 from midstream.app.session import Session
 from midstream.app.settings_changes import changed
 from midstream.app.trust_request import TrustRequest
+from midstream.config.hooks import HOOKS, hooks_of, listed
 from midstream.config.settings import CURRENT_MODE, LOOKS, MODELS, PERMISSION_MODE
 from midstream.config.user_settings import FEW_VALUES, explained, where
 from midstream.language.errors import UserMistake
@@ -35,7 +36,7 @@ async def _config(session: Session, argument: str) -> None:
     if verb == "list" or not key:
         if verb not in ("", "list"):
             raise UserMistake(f"/config {verb} takes a key.", hint="/config lists them.")
-        session.ui.say(_listed(session))
+        session.ui.say(await in_thread(partial(_listed, session)))
         return
     value = value.strip()
     if verb == "unset":
@@ -50,6 +51,7 @@ async def _config(session: Session, argument: str) -> None:
 
 def _listed(session: Session) -> str:
     rows = [(s.key, f"{s.value}  ({where(s)})") for s in session.config.explain()]
+    rows += [(f"{HOOKS}.{event}", what) for event, what in listed(hooks_of(session.config)[0])]
     # Two columns are the console's own, before each of its lines.
     width = min(columns() - 2, _WIDEST)
     return f"{two_columns(rows, width=width)}\n\n{_WAYS}"

@@ -11,8 +11,9 @@ from midstream.core.decide.delegating import delegate
 from midstream.core.decide.transaction import Story
 from midstream.core.events import QuestionAsked, ToolCalled
 from midstream.core.inputs import CallReviewed, RequestedCall
-from midstream.core.run import OpenCall
+from midstream.core.run import OpenCall, Run
 from midstream.language.names import DELEGATE, REQUEST_USERS_INPUT
+from midstream.language.patterns import fits_whole
 from midstream.language.spec import ToolSpec
 from midstream.safety.capability import SHOWN, quoted
 from midstream.safety.redaction import holds_placeholder
@@ -26,11 +27,18 @@ def unusable(requested: RequestedCall, offered: dict[str, ToolSpec]) -> str:
     return requested.problem
 
 
-def begin_call(story: Story, agent: str, call: ToolCall, offered: dict[str, ToolSpec]) -> None:
+def begin_call(
+    story: Story,
+    agent: str,
+    call: ToolCall,
+    offered: dict[str, ToolSpec],
+    *,
+    is_looked_at: bool = False,
+) -> None:
     """Begin a call an agent, or a state of its own (`agent` ""), makes of one of the offered tools.
 
-    Its turn has come (`Turn.due`). One that is to be reviewed stays new: what it would do is looked at
-    first.
+    Its turn has come (`Turn.due`). One that is to be reviewed, or that hooks have a say in, stays new: it
+    is looked at first, if it is not by now (`is_looked_at`).
     """
     requested = RequestedCall(name=call.name, arguments=call.arguments)
     if problem := unusable(requested, offered):
@@ -47,7 +55,7 @@ def begin_call(story: Story, agent: str, call: ToolCall, offered: dict[str, Tool
         _ask_user(story, agent, call)
     elif call.name == DELEGATE:
         delegate(story, agent, call)
-    elif spec.reviewed:
+    elif spec.reviewed or (not is_looked_at and is_hooked(story.whole.run.hooked, call.name)):
         pass
     elif spec.needs_approval and call.name not in story.whole.run.allowed:
         _ask_approval(story, agent, call)
@@ -69,11 +77,16 @@ def reviewed(
     Where a person wrote the arguments themselves, writing them was the yes. Of a tool that is not to be
     reviewed the review only said that its turn has come.
     """
-    call = open_call.call
+    for ran in review.hooks:
+        story.tell(ran)
+    open_call = call_of(story.run, open_call.call.id)
+    # What a hook changed is not what a person wrote: it is judged, and asked about, as any other.
+    is_persons_own = open_call.edited is not None and open_call.hooked is None
+    call = msgspec.structs.replace(open_call.call, arguments=open_call.arguments)
     spec = offered.get(call.name)
     is_to_be_judged = open_call.edited is not None or (spec is not None and spec.reviewed)
     if review.kind != "deny" and not is_to_be_judged:
-        begin_call(story, agent, call, offered)
+        begin_call(story, agent, call, offered, is_looked_at=True)
         return
     granted: tuple[str, ...] = ()
     if review.kind == "deny":
@@ -84,7 +97,7 @@ def reviewed(
         # Calls before it in the same reply may have used the budget up.
         story.close_call(call.id, "not_run", f"Not run: {over}")
         return
-    if review.kind == "ask" and open_call.edited is None and not _has_all(story, review.asks):
+    if review.kind == "ask" and not is_persons_own and not _has_all(story, review.asks):
         _ask_about(story, agent, call, review)
         return
     if review.kind == "ask":
@@ -93,11 +106,22 @@ def reviewed(
         ToolCalled(
             call_id=call.id,
             name=call.name,
-            arguments=open_call.arguments,
+            arguments=call.arguments,
             agent=agent,
             granted=granted,
         )
     )
+
+
+def is_hooked(patterns: Sequence[str], name: str) -> bool:
+    """Return whether hooks have a say in the calls of a tool."""
+    return any(fits_whole(pattern, name) for pattern in patterns)
+
+
+def call_of(run: Run, call_id: str) -> OpenCall:
+    """Return an open call of the turn under way as it stands now."""
+    assert run.visit.turn is not None, "only a turn has calls"
+    return next(c for c in run.visit.turn.calls if c.call.id == call_id)
 
 
 def _has_all(story: Story, asks: tuple[str, ...]) -> bool:

@@ -18,7 +18,7 @@ from midstream.core.call_notes import CUT_WHILE_JOINING, with_change
 from midstream.core.conversation import ToolCall
 from midstream.core.decide import compacting, steering
 from midstream.core.decide.budgets import narrower
-from midstream.core.decide.calls import are_granted, begin_call, reviewed, unusable
+from midstream.core.decide.calls import are_granted, begin_call, call_of, reviewed, unusable
 from midstream.core.decide.delegating import run_workflow
 from midstream.core.decide.states import run_to_completion
 from midstream.core.decide.timers import timer_rang, timer_started
@@ -145,6 +145,7 @@ _OF_EFFECTS = (
     inputs.ReplyCheckpoint,
     inputs.TimerRang,
     inputs.TimerStarted,
+    inputs.ToolEnded,
     inputs.ToolFinished,
     inputs.WorkflowFound,
 )
@@ -172,6 +173,7 @@ def _start(story: Story, input: inputs.Start) -> None:
             limits=input.limits,
             workspace=input.workspace,
             pictures=input.pictures,
+            hooked=input.hooked,
         )
     )
 
@@ -360,9 +362,19 @@ def _tool_finished(story: Story, input: inputs.ToolFinished) -> None:
         if open_call.status not in ("running", "stopping"):
             continue
         if call_key(run, open_call.call.id) == input.key:
-            text = with_change(open_call, input.text)
+            for ran in input.hooks:
+                story.tell(ran)
+            text = with_change(call_of(story.run, open_call.call.id), input.text)
             story.close_call(open_call.call.id, input.outcome, text, input.pictures)
             return
+
+
+def _tool_ended(story: Story, input: inputs.ToolEnded) -> None:
+    run, turn = story.run, story.run.visit.turn
+    for open_call in () if turn is None else turn.calls:
+        is_running = open_call.status in ("running", "stopping") and open_call.ended is None
+        if is_running and call_key(run, open_call.call.id) == input.key:
+            story.tell(input.ended)
 
 
 def _workflow_found(story: Story, input: inputs.WorkflowFound) -> None:
@@ -435,7 +447,7 @@ def _approve(story: Story, question: Question, answer: str) -> None:
         e.ToolCalled(
             call_id=call.id,
             name=call.name,
-            arguments=call.arguments,
+            arguments=call_of(story.run, call.id).arguments,
             agent=question.agent,
             granted=question.asks,
         )
@@ -541,7 +553,7 @@ def _recovered(story: Story, input: inputs.Recovered) -> None:
                 story.tell(e.QuestionSuperseded(question_id=question.id, reason=reason))
     _ask_of_calls(story)
     steering.keep_shown(story)
-    story.tell(e.RunRecovered(was_cut=input.was_cut, was_idle=was_idle))
+    story.tell(e.RunRecovered(was_cut=input.was_cut, was_idle=was_idle, hooked=input.hooked))
     if story.run.crashes >= CRASHES and not story.run.suspended:
         story.tell(e.RunSuspended(reason=CRASH_LOOP))
 
@@ -554,11 +566,11 @@ def _ask_of_calls(story: Story) -> None:
         is_in_flight = open_call.status in ("running", "stopping")
         if not is_in_flight or turn is None:
             continue
-        if open_call.call.name == JOIN_WORKTREE:
+        if open_call.call.name == JOIN_WORKTREE and open_call.ended is None:
             # What is merged already is not seen as a change any more: a yes was to all of it.
             story.close_call(open_call.call.id, "not_run", CUT_WHILE_JOINING)
-        elif open_call.effect != "once":
-            continue
+        elif open_call.effect != "once" or open_call.ended is not None:
+            continue  # of one that has ended only hooks were yet to have their say
         elif run.visit.phase == "halting":
             story.close_call(open_call.call.id, "unknown", steering.UNKNOWN)
         else:
@@ -577,6 +589,7 @@ JUDGES: dict[type[inputs.AnyInput], Callable[[Story, Any], None]] = {
     inputs.ReplyCheckpoint: _reply_shown,
     inputs.CallReviewed: _call_reviewed,
     inputs.FileChanging: _file_changing,
+    inputs.ToolEnded: _tool_ended,
     inputs.ToolFinished: _tool_finished,
     inputs.WorkflowFound: _workflow_found,
     inputs.TimerStarted: timer_started,

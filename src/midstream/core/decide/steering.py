@@ -20,7 +20,7 @@ from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from midstream.core import events as e
-from midstream.core.call_notes import COMMAND
+from midstream.core.call_notes import COMMAND, with_change
 from midstream.core.conversation import ToolCall
 from midstream.core.decide import compacting
 from midstream.core.decide.delegating import hand_in
@@ -72,6 +72,11 @@ def said(story: Story, input: UserSaid) -> None:
         return
     if run.suspended:
         story.tell(e.RunResumed())
+    for ran in input.hooks:
+        story.whole.tell(ran)
+    if input.refused:
+        _reject(story, input, input.refused)
+        return
     waiting_for = next((q for q in run.inbox.open_questions if q.kind == "input"), None)
     if not _holds(run, input.to):
         _reject(story, _to_all(input), f"{input.to.branch} is done")
@@ -448,7 +453,12 @@ def halt(
     not_run, stopped, unanswered = told
     unsure = {q.call_id for q in story.own_questions() if _is_about_outcome(run, q)}
     for open_call in () if story.run.visit.turn is None else story.run.visit.turn.calls:
-        if open_call.call.id in unsure:
+        if open_call.ended is not None and open_call.status in ("running", "stopping"):
+            # Only hooks were yet to have their say; they are killed.
+            ended = open_call.ended
+            text = with_change(open_call, ended.result)
+            story.close_call(open_call.call.id, ended.outcome, text, ended.pictures)
+        elif open_call.call.id in unsure:
             story.close_call(open_call.call.id, "unknown", UNKNOWN)
         elif open_call.status == "parked" and is_question_call(open_call):
             story.close_call(open_call.call.id, "not_run", unanswered)

@@ -24,6 +24,7 @@ from midstream.core.fold.fold_halts import disposed, held_if_due, interrupted, r
 from midstream.core.fold.fold_questions import answered, asked, below_budget, closed, expired
 from midstream.core.fold.fold_states import entered, handler_ran, redefined, started
 from midstream.core.fold.fold_turns import (
+    hooked,
     prompted,
     reply_cut,
     reply_shown,
@@ -72,7 +73,7 @@ def _joined(run: Run, fact: e.WordsJoined) -> Run:
 
 def _recovered(run: Run, fact: e.RunRecovered) -> Run:
     """Return the run as another process goes on with it, and its branches, which it holds, too."""
-    run = replace(run, crashes=run.crashes + 1 if fact.was_cut else 0)
+    run = replace(run, crashes=run.crashes + 1 if fact.was_cut else 0, hooked=fact.hooked)
     return _without_commands(run)
 
 
@@ -142,8 +143,10 @@ FOLDS: dict[type[e.AnyFact], Callable[[Run, Any], Run]] = {
     e.LimitsSet: _limited,
     e.TimeSpent: lambda run, fact: worked(run, fact.seconds),
     e.CallEdited: lambda run, fact: with_call(
-        run, fact.call_id, status="new", edited=fact.arguments
+        run, fact.call_id, status="new", edited=fact.arguments, hooked=None, added=()
     ),
+    e.ToolEnded: lambda run, fact: with_call(run, fact.call_id, ended=fact),
+    e.HookRan: hooked,
     e.ToolReturned: returned,
     e.InputReceived: received,
     e.Interrupted: interrupted,

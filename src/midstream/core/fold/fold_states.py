@@ -32,6 +32,7 @@ def started(run: Run, fact: RunStarted) -> Run:
         variables={**workflow.variables, **fact.variables},
         input=fact.input,
         allowed=fact.allowed,
+        hooked=fact.hooked,
         approvals=fact.approvals,
         usage=replace(run.usage, limits=fact.limits),
         workspace=fact.workspace,

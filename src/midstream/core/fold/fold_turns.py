@@ -4,8 +4,17 @@ from msgspec.structs import replace
 
 from midstream.core.append_only import logged
 from midstream.core.background import TASKS, TERMINAL, after_call
+from midstream.core.call_notes import added_words
 from midstream.core.conversation import Message, Side, ToolResult
-from midstream.core.events import AgentResponded, Prompted, ReplyCut, ReplyShown, ToolReturned
+from midstream.core.events import (
+    AgentResponded,
+    HookRan,
+    Prompted,
+    ReplyCut,
+    ReplyShown,
+    ToolEnded,
+    ToolReturned,
+)
 from midstream.core.fold.fold_contexts import added, context_of, spoken, with_shown
 from midstream.core.fold.fold_halts import held_if_due
 from midstream.core.fold.fold_states import after_phase, saved
@@ -170,7 +179,21 @@ def reply_shown(run: Run, fact: ReplyShown) -> Run:
     return _with_turn(run, shown=run.visit.turn.shown + fact.text)
 
 
-def with_call(run: Run, call_id: str, **changes: Json | tuple[str | Picture, ...]) -> Run:
+def hooked(run: Run, fact: HookRan) -> Run:
+    """Return the run with what a hook had to say of one of its calls."""
+    turn = run.visit.turn
+    calls = () if turn is None else turn.calls
+    call = next((each for each in calls if each.call.id == fact.call_id), None)
+    if call is None:
+        return run
+    arguments = call.hooked if fact.arguments is None else fact.arguments
+    words = (added_words(fact),) if fact.added else ()
+    return with_call(run, fact.call_id, hooked=arguments, added=(*call.added, *words))
+
+
+def with_call(
+    run: Run, call_id: str, **changes: Json | tuple[str | Picture, ...] | ToolEnded
+) -> Run:
     """Return the run with something changed of one of its open calls."""
     assert run.visit.turn is not None
     calls = tuple(

@@ -44,6 +44,9 @@ _GATED: Final = ("/bin/sh", "-c", 'read -r _ && exec "$@"', "sh")
 to end what it runs and no limits set; the line that this reads comes from `begin` alone.
 """
 
+_READING: Final = ("/bin/sh", "-c", 'from=$1; shift; exec "$@" <"$from"', "sh")
+"""What gives a command a file for its input, in place of the line that it was started by."""
+
 
 class Machinery(msgspec.Struct, frozen=True, kw_only=True):
     """What a sandbox is made with: the program, our own device nodes, what is never to be seen."""
@@ -65,6 +68,8 @@ class Machinery(msgspec.Struct, frozen=True, kw_only=True):
         proxy: "Proxy | None" = None,
         guarded: Guarded = NOTHING,
         masks: Masks = NO_MASKS,
+        stdin: int | None = None,
+        readable: Sequence[Path] = (),
     ) -> "Prepared":
         """Return a command to start in one; see `Prepared`."""
         return Prepared(
@@ -77,6 +82,8 @@ class Machinery(msgspec.Struct, frozen=True, kw_only=True):
             proxy=proxy,
             guarded=guarded,
             masks=masks,
+            stdin=stdin,
+            readable=readable,
         )
 
 
@@ -99,6 +106,8 @@ class Prepared:
         proxy: "Proxy | None" = None,
         guarded: Guarded = NOTHING,
         masks: Masks = NO_MASKS,
+        stdin: int | None = None,
+        readable: Sequence[Path] = (),
         looks_at: Mapping[str, Place | None] | None = None,
     ) -> None:
         """Prepare it: opens descriptors, and makes `.git` or `.midstream` where they are missing.
@@ -134,6 +143,10 @@ class Prepared:
                 way = os.dup(proxy.theirs.fileno())
                 self._view.descriptors.append(way)
                 argv = proxy.inside(argv, way)
+            if stdin is not None:
+                given = os.dup(stdin)
+                self._view.descriptors.append(given)
+                argv = [*_READING, f"/dev/fd/{given}", *argv]
             flags += ["--info-fd", str(told), "--block-fd", str(blocked)]
             if looks_at is None:
                 home = home_of(environment)
@@ -141,6 +154,8 @@ class Prepared:
                 if machinery.devices is not None:
                     add_devices(self._view, machinery.devices)
                 add_home(self._view, home, environment, workspace)
+                for folder in readable:
+                    self._view.add("--ro-bind-try", str(folder), str(folder))
                 add_workspace(
                     self._view,
                     workspace,

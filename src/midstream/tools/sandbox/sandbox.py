@@ -113,12 +113,15 @@ class Sandbox:
         proxy: "Proxy | None" = None,
         guarded: Guarded | None = None,
         masks: Masks = NO_MASKS,
+        stdin: int | None = None,
+        readable: Sequence[Path] = (),
     ) -> Prepared | Sealed:
         """Return a command ready to start inside; `environment` is what it may be handed on of. Blocks.
 
         `tag` marks the processes for those outside. With `network` it shares the machine's network, with a
         `proxy` it has that as its one way out. `guarded` is what was found of the workspace a moment ago;
-        without it, it is looked for. `masks` is what to put out of its sight.
+        without it, it is looked for. `masks` is what to put out of its sight. `stdin` is a file that
+        it reads its input from, and `readable` are folders of ours that it may read.
 
         Raises:
             OSError: it cannot be prepared. Nothing was started.
@@ -137,6 +140,8 @@ class Sandbox:
             proxy=proxy,
             guarded=self.guarded(real) if guarded is None else guarded,
             masks=masks,
+            stdin=stdin,
+            readable=readable,
         )
 
     def can_look(self, workspace: Path) -> bool:

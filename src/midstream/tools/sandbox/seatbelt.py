@@ -170,6 +170,8 @@ class Seatbelt(msgspec.Struct, frozen=True, kw_only=True):
         proxy: "Proxy | None" = None,
         guarded: Guarded = NOTHING,
         masks: Masks = NO_MASKS,
+        stdin: int | None = None,
+        readable: Sequence[Path] = (),
     ) -> "Sealed":
         """Return a command to start in there.
 
@@ -190,7 +192,7 @@ class Seatbelt(msgspec.Struct, frozen=True, kw_only=True):
             allowed = Allowed(
                 workspace=root,
                 scratch=scratch,
-                readable=(*chains, *beside),
+                readable=(*chains, *beside, *map(str, readable)),
                 locked=(*guarded.locked, *guarded.installed),
                 unseen=(
                     *(f"{root}/{name}" for name in doors),
@@ -206,6 +208,7 @@ class Seatbelt(msgspec.Struct, frozen=True, kw_only=True):
             [self.path, "-p", profile_of(allowed), *argv],
             {**inside, "TMPDIR": scratch, **tag},
             scratch,
+            DROPPED if stdin is None else stdin,
         )
 
 
@@ -213,9 +216,11 @@ class Sealed:
     """A command line to start, with its profile; a context that clears up."""
 
     pass_fds: tuple[int, ...] = ()
-    stdin = DROPPED
 
-    def __init__(self, argv: list[str], environment: dict[str, str], scratch: str) -> None:
+    def __init__(
+        self, argv: list[str], environment: dict[str, str], scratch: str, stdin: int = DROPPED
+    ) -> None:
+        self.stdin = stdin
         self.argv = argv
         self.environment = environment
         self._scratch = scratch
