@@ -13,6 +13,7 @@ from midstream.language.spec import Role
 from midstream.views.file_schema import (
     EXAMPLES,
     WORDS,
+    plugin_schema,
     roles_schema,
     settings_schema,
     workflow_schema,
@@ -33,7 +34,9 @@ def fits(schema: dict[str, Any], value: Any) -> bool:
     return bool(Draft202012Validator(schema).is_valid(value))
 
 
-@pytest.mark.parametrize("schema", [workflow_schema(), roles_schema(), settings_schema()])
+@pytest.mark.parametrize(
+    "schema", [workflow_schema(), roles_schema(), settings_schema(), plugin_schema()]
+)
 def test_it_is_a_right_schema_of_2020_12(schema: dict[str, Any]) -> None:
     Draft202012Validator.check_schema(schema)
 

@@ -144,7 +144,7 @@ async def written(made: Parts, words: str, given: Given) -> tuple[str, str] | No
         WorldTrouble: what it runs may not be run here.
     """
     name, _, typed = words[1:].partition(" ")
-    known = await in_thread(partial(written_commands, made.config))
+    known = await in_thread(partial(written_commands, made.config, words_of_commands()))
     command = known.get(name.casefold()) if words.startswith("/") else None
     if command is None or name.casefold() in words_of_commands():
         return None

@@ -238,12 +238,19 @@ def _definition(options: Options, name: str) -> Definition:
 @click.command("schema")
 @click.option("--roles", "what", flag_value="roles", help="The schema of role files.")
 @click.option("--settings", "what", flag_value="settings", help="The schema of application.json.")
+@click.option("--plugin", "what", flag_value="plugin", help="The schema of a plugin's manifest.")
 def schema(what: str | None) -> int:
     """Write the JSON Schema of workflow files, by which editors complete and check them."""
-    from midstream.views.file_schema import roles_schema, settings_schema, workflow_schema
+    from midstream.views.file_schema import (
+        plugin_schema,
+        roles_schema,
+        settings_schema,
+        workflow_schema,
+    )
 
     made: Callable[[], dict[str, Json]] = workflow_schema
-    made = {"roles": roles_schema, "settings": settings_schema}.get(what or "", made)
+    known = {"roles": roles_schema, "settings": settings_schema, "plugin": plugin_schema}
+    made = known.get(what or "", made)
     say(json.dumps(made(), indent=2))
     return FINISHED
 

@@ -69,6 +69,7 @@ _COMMANDS: Final = {
         "trust": "trust.trust",
         "tools": "language.tools",
         "mcp": "mcp.mcp",
+        "plugin": "plugin.plugin",
     },
 }
 """Every command once, by what it is for: the module here and the function in it."""

@@ -20,12 +20,14 @@ from midstream.tui.terminal_questions import asked
 _KEYS = "t trust exactly these files · l look at them · n not now"
 
 
-def ask_trust(status: TrustStatus, store: TrustStore) -> bool:
+def ask_trust(status: TrustStatus, store: TrustStore, *, whose: str = "") -> bool:
     """Show at the terminal what the workspace's own files are and would do; return the answer.
+
+    `whose`: they are those of something else, such as a plugin.
 
     What was typed ahead or pasted is no answer to it.
     """
-    _show(status, store)
+    _show(status, store, whose)
     while True:
         key = asked(f"{_KEYS}\n[n] › ").strip().casefold()
         match key[:1]:
@@ -41,9 +43,10 @@ def ask_trust(status: TrustStatus, store: TrustStore) -> bool:
                 say(f"{key[:20]!r} is not one of these keys: nothing was decided.")
 
 
-def _show(status: TrustStatus, store: TrustStore) -> None:
-    whose = ".midstream/" if status.acts else "words for agents"
-    say(f"This workspace has its own {whose} ({status.workspace}):")
+def _show(status: TrustStatus, store: TrustStore, whose: str) -> None:
+    what = ".midstream/" if status.acts else "words for agents"
+    what = f"This workspace has its own {what}" if not whose else f"These are the files of {whose}"
+    say(f"{what} ({status.workspace}):")
     for mark, text in told_files(status, store):
         _say(text, mark)
 
@@ -82,12 +85,20 @@ def trust(options: Options, lists: bool, revoke: bool) -> int:
     store = TrustStore(user_state_dir(os.environ))
     if lists:
         return _list(store)
-    return (
-        _revoke(store, options.workspace) if revoke else _look_and_trust(store, options.workspace)
-    )
+    return _revoke(store, options.workspace) if revoke else look_and_trust(store, options.workspace)
 
 
-def _look_and_trust(store: TrustStore, workspace: Path) -> int:
+def look_and_trust(
+    store: TrustStore, workspace: Path, *, whose: str = "", way: str = "midstream trust"
+) -> int:
+    """Show a person at the terminal what is not trusted as it stands, and ask; return the exit code.
+
+    Args:
+        store: what is trusted.
+        workspace: the folder with a `.midstream`.
+        whose: it is that of something else, such as a plugin.
+        way: the command by which a person does this.
+    """
     status = store.status(workspace)
     if status.kind == "no_files":
         say(f"{status.workspace} has no files of its own to trust.")
@@ -96,10 +107,10 @@ def _look_and_trust(store: TrustStore, workspace: Path) -> int:
         say(f"{status.workspace} is trusted as it stands ({counted(len(status.files), 'file')}).")
         return FINISHED
     if not (is_terminal(STDIN) and is_terminal(STDOUT)):
-        _show(status, store)
-        say("Not trusted. Only a person at a terminal can: midstream trust")
+        _show(status, store, whose)
+        say(f"Not trusted. Only a person at a terminal can: {way}")
         return NOT_TRUSTED
-    if not ask_trust(status, store):
+    if not ask_trust(status, store, whose=whose):
         return NOT_TRUSTED
     store.grant(status)
     return FINISHED

@@ -1,6 +1,7 @@
 """Commands people write: `commands/NAME.md` of the user, and of a workspace as it was trusted."""
 
 import re
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -31,12 +32,16 @@ class WrittenCommand(msgspec.Struct, frozen=True, kw_only=True):
     role: str = ""
     allowed_tools: str | None = None
     layer: Layer
+    plugin: str = ""
 
 
-def written_commands(config: ConfigManager) -> dict[str, WrittenCommand]:
+def written_commands(
+    config: ConfigManager, taken: Collection[str] = ()
+) -> dict[str, WrittenCommand]:
     """Return every written command by name; a later layer's replaces an earlier one's of its name.
 
-    What is wrong with a file is a notice, and the file is ignored. Waits for the disk.
+    One of a plugin replaces none, nor one of those `taken`: it is `plugin:name` then. What is wrong with a
+    file is a notice, and the file is ignored. Waits for the disk.
     """
     found: dict[str, WrittenCommand] = {}
     for layer, path in config.files("commands", ".md"):
@@ -50,6 +55,7 @@ def written_commands(config: ConfigManager) -> dict[str, WrittenCommand]:
         if parsed is None:
             continue
         head, text = parsed
+        name = config.free_name(name, path, {*found, *taken})
         if not text or len(text) > MAX_TEXT:
             why = "has no text" if not text else f"has more than {MAX_TEXT:,} characters"
             config.notice(f"{shown_path(path)} {why}; it is ignored.")
@@ -62,6 +68,7 @@ def written_commands(config: ConfigManager) -> dict[str, WrittenCommand]:
             role=head.get("role", ""),
             allowed_tools=head.get("allowed-tools"),
             layer=layer,
+            plugin=config.plugin_of(path) if layer == "plugin" else "",
         )
     return found
 

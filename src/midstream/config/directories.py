@@ -15,6 +15,10 @@ WORKSPACE_FOLDER = ".midstream"
 OTHERS_FOLDER = ".claude"
 """The folder of another program, whose commands and skills are read, too."""
 SETTINGS = "application.json"
+PLUGINS = "plugins"
+"""The folder of plugins in a person's own."""
+PLUGIN_PARTS = ("commands", "skills", "roles", "workflows")
+"""The folders of a plugin that are used."""
 
 BUILT_IN = Path(__file__).parent / "defaults"
 """The folder of what ships with midstream, laid out like a person's own."""

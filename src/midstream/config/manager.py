@@ -12,7 +12,7 @@ notice, and the layer below counts: no file of settings can keep midstream from 
 import ast
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
@@ -23,6 +23,8 @@ from midstream.config.directories import (
     BUILT_IN,
     CONFIG_HOME,
     OTHERS_FOLDER,
+    PLUGIN_PARTS,
+    PLUGINS,
     SETTINGS,
     WORKSPACE_FOLDER,
     journal_file,
@@ -63,7 +65,7 @@ from midstream.config.settings import (
     read_settings,
     with_mode,
 )
-from midstream.config.trust import WORDS_FOLDERS, Grant
+from midstream.config.trust import WORDS_FOLDERS, Grant, TrustStore
 from midstream.language.errors import (
     MidstreamError,
     NotTrusted,
@@ -83,8 +85,9 @@ if TYPE_CHECKING:
     from midstream.safety.policy import Policy
 
 Layer: TypeAlias = Literal[
-    "built-in", "user", "workspace", "environment", "command line", "this session"
+    "built-in", "user", "workspace", "environment", "command line", "this session", "plugin"
 ]
+"""Whose something is. Of a plugin are files alone: none has settings."""
 LAYERS: tuple[Layer, ...] = (
     "built-in",
     "user",
@@ -169,6 +172,8 @@ class ConfigManager:
             require_private(place, CONFIG_HOME)
         self._notices: dict[str, None] = {}
         self._cache: dict[Path, tuple[object, Any]] = {}
+        self._plugins: dict[str, Grant] | None = None
+        self._plugins_folder = Path(os.path.realpath(self.user_dir / PLUGINS))
         self._said: dict[Layer, tuple[str, dict[str, str]]] = {}
         self._read_layer("built-in", BUILT_IN / SETTINGS)
         self._read_layer("user", self.user_file)
@@ -464,6 +469,8 @@ class ConfigManager:
         # A link is caught as what it is (it stands in the folder) and as what it leads to.
         placed = Path(os.path.realpath(named.parent)) / named.name
         for candidate in (named, placed, Path(os.path.realpath(path))):
+            if candidate.is_relative_to(self._plugins_folder):
+                return self._read_of_plugin(candidate)
             if candidate.is_relative_to(folder):
                 if self.grant is None:
                     raise NotTrusted(
@@ -481,8 +488,42 @@ class ConfigManager:
                 return self.grant.read(f"../{name}")
         return read_capped(path)
 
+    def plugins(self) -> dict[str, Grant]:
+        """Return the rights to the files of the plugins that are trusted, by name. Hashes them, once."""
+        if self._plugins is None:
+            from midstream.config.plugins import (
+                grants,
+            )  # there may be none: the prompt waits for it
+
+            self._plugins, notices = grants(self.user_dir, TrustStore(self.state_dir))
+            for notice in notices:
+                self.notice(notice)
+        return self._plugins
+
+    def _read_of_plugin(self, path: Path) -> bytes:
+        for grant in self.plugins().values():
+            if path.is_relative_to(grant.folder):
+                return grant.read(path.relative_to(grant.folder).as_posix())
+        raise NotTrusted(
+            f"{shown_path(path)} was not read: its plugin is not trusted.",
+            hint="midstream plugin list says how each stands.",
+        )
+
+    def plugin_of(self, path: Path) -> str:
+        """Return the plugin a file is of, "" for any other file."""
+        found = (name for name, each in self.plugins().items() if path.is_relative_to(each.folder))
+        return next(found, "")
+
+    def free_name(self, name: str, path: Path, taken: Container[str]) -> str:
+        """Return what something in a file is called: of a plugin with that before it, if it is taken."""
+        plugin = self.plugin_of(path) if name in taken else ""
+        return f"{plugin}:{name}" if plugin else name
+
     def files(self, folder: str, *suffixes: str) -> Iterator[tuple[Layer, Path]]:
-        """Yield the files right in a folder of every layer, the lowest layer first, sorted."""
+        """Yield the files right in a folder of every layer, the lowest layer first, sorted.
+
+        Those of plugins come last: they replace nothing, see `free_name`.
+        """
         own: tuple[tuple[Layer, Path], ...] = (("built-in", BUILT_IN), ("user", self.user_dir))
         for layer, place in own:
             try:
@@ -490,16 +531,18 @@ class ConfigManager:
             except OSError:
                 continue
             yield from ((layer, path) for path in paths if _is_plain(path.name, *suffixes))
-        if self.grant is None:
-            return
-        for beside, place in (
-            (f"../{OTHERS_FOLDER}/", self.workspace / OTHERS_FOLDER / folder),
-            ("", self.grant.folder / folder),
-        ):
-            for name in self.grant.names(f"{beside}{folder}"):
+        granted: list[tuple[Layer, Grant, str, Path]] = []
+        if self.grant is not None:
+            others = self.workspace / OTHERS_FOLDER
+            granted.append(("workspace", self.grant, f"../{OTHERS_FOLDER}/", others))
+            granted.append(("workspace", self.grant, "", self.grant.folder))
+        if folder in PLUGIN_PARTS:
+            granted += [("plugin", each, "", each.folder) for each in self.plugins().values()]
+        for layer, grant, beside, place in granted:
+            for name in grant.names(f"{beside}{folder}"):
                 file = name.removeprefix(f"{beside}{folder}/")
                 if "/" not in file and _is_plain(file, *suffixes):
-                    yield "workspace", place / file
+                    yield layer, place / folder / file
 
     def parsed(self, path: Path, reading: Callable[[str, str], T]) -> T | None:
         """Return what `reading(text, file)` makes of a file, again only when the file changed.
@@ -535,7 +578,12 @@ class ConfigManager:
             roles, problems = parsed
             for problem in problems:
                 self.notice(str(problem))
-            for name, role in roles.items():
+            for own_name, role in roles.items():
+                name = self.free_name(own_name, path, found)
+                if layer == "plugin":
+                    role = msgspec.structs.replace(
+                        role, description=self._of(path, role.description)
+                    )
                 twin = found.get(name)
                 if twin is not None and twin.layer == layer:
                     both = f"{shown_path(twin.path)} and {shown_path(path)}"
@@ -562,19 +610,25 @@ class ConfigManager:
             described = self.parsed(path, reading)
             if described is not None:
                 description, problem = described
-                twin = found.get(path.stem)
+                name = self.free_name(path.stem, path, found)
+                if layer == "plugin":
+                    description = self._of(path, description)
+                twin = found.get(name)
                 if twin is not None and twin.layer == layer:
                     both = f"{shown_path(twin.path)} and {shown_path(path)}"
                     self.notice(f"The workflow {path.stem!r} stands in {both}; the first is used.")
                     continue
-                found[path.stem] = WorkflowFile(
-                    name=path.stem,
+                found[name] = WorkflowFile(
+                    name=name,
                     path=path,
                     description=description,
                     layer=layer,
                     problem=problem,
                 )
         return found
+
+    def _of(self, path: Path, description: str) -> str:
+        return f"{description} (plugin {self.plugin_of(path)})".lstrip()
 
     def untrusted_workflows(self) -> tuple[str, ...]:
         """Return the names of the workspace's workflows that nobody has trusted as they stand."""

@@ -16,7 +16,7 @@ import msgspec
 from midstream.config.directories import OTHERS_FOLDER
 from midstream.config.manager import ConfigManager, Layer
 from midstream.config.private_files import shown_path
-from midstream.config.trust import MAX_SKILL_BYTES, read_beneath
+from midstream.config.trust import MAX_SKILL_BYTES, Grant, read_beneath
 from midstream.core.guidance import marked
 from midstream.language.errors import UserMistake, did_you_mean
 from midstream.language.role_text import head_of
@@ -40,22 +40,29 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     """A skill: its folder's name, what it is for, and where it stands.
 
     `place` is the folder of skills within `.midstream`, as trust names it; "" for one of the user's own.
+    `plugin` is whose `.midstream` that is, "" where it is the workspace's.
     """
 
     name: str
     description: str
     layer: Layer
     place: str = ""
+    plugin: str = ""
+
+    @property
+    def folder(self) -> str:
+        """Return the name of its folder, which that of a plugin's skill may say more than."""
+        return self.name.rpartition(":")[2]
 
 
 def skills(config: ConfigManager) -> dict[str, Skill]:
-    """Return every skill by name; a workspace's replaces the user's own of its name.
+    """Return every skill by name; a workspace's replaces the user's own of its name, a plugin's none.
 
     What cannot be read, or does not say what it is for, is a notice. Waits for the disk.
     """
     found: dict[str, Skill] = {}
-    for layer, place, name in _named(config):
-        path = _folder(config, place) / name / FILE
+    for layer, place, plugin, name in _named(config):
+        path = _folder(config, place, plugin) / name / FILE
         where = shown_path(path)
         if not _NAME.fullmatch(name):
             config.notice(
@@ -72,7 +79,11 @@ def skills(config: ConfigManager) -> dict[str, Skill]:
         if not description:
             config.notice(f"{where} is ignored: its head has no description.")
             continue
-        found[name] = Skill(name=name, description=description, layer=layer, place=place)
+        if plugin and name in found:
+            name = f"{plugin}:{name}"
+        found[name] = Skill(
+            name=name, description=description, layer=layer, place=place, plugin=plugin
+        )
     return found
 
 
@@ -114,12 +125,14 @@ def skill_text(config: ConfigManager, name: str, file: str = "") -> str:
     skill = known.get(name)
     if skill is None:
         raise UserMistake(f"There is no skill {name!r}.", hint=did_you_mean(name, known))
-    text = _text(config, skill.place, f"{name}/{file or FILE}")
+    text = _text(config, skill, f"{skill.folder}/{file or FILE}")
     beside: list[str] = []
     if not file:
         text = head_of(text)[1]
         beside = sorted(set(islice(_beside(config, skill), _MAX_FILES)) - {FILE})
     whose = "of the workspace" if skill.place else "your user's own"
+    if skill.plugin:
+        whose = f"of the plugin {skill.plugin}"
     title = f"skill {name}{f', {file}' if file else ''}"
     parts = [marked(sanitized(title), f"{whose}; it allows nothing", sanitized(text).strip())]
     if beside:
@@ -127,35 +140,46 @@ def skill_text(config: ConfigManager, name: str, file: str = "") -> str:
     return "\n\n".join(parts)
 
 
-def _folder(config: ConfigManager, place: str) -> Path:
+def _folder(config: ConfigManager, place: str, plugin: str = "") -> Path:
+    if plugin:
+        return config.plugins()[plugin].folder / place
     if not place:
         return config.user_dir / "skills"
     return Path(os.path.normpath(config.workspace / ".midstream" / place))
 
 
-def _named(config: ConfigManager) -> Iterator[tuple[Layer, str, str]]:
-    """Yield the layer, the place and the name of all that may be a skill, the lowest layer first."""
+def _grant(config: ConfigManager, plugin: str) -> Grant:
+    grant = config.plugins()[plugin] if plugin else config.grant
+    assert grant is not None
+    return grant
+
+
+def _named(config: ConfigManager) -> Iterator[tuple[Layer, str, str, str]]:
+    """Yield layer, place, plugin and name of all that may be a skill, the lowest layer first."""
     try:
         names = sorted(os.listdir(_folder(config, "")))
     except OSError:
         names = []
-    yield from (("user", "", name) for name in names[:MAX_SKILLS] if not name.startswith("."))
-    for place in _PLACES if config.grant is not None else ():
-        assert config.grant is not None
-        files = (name.removeprefix(f"{place}/") for name in config.grant.names(place))
+    yield from (("user", "", "", name) for name in names[:MAX_SKILLS] if not name.startswith("."))
+    granted: list[tuple[Layer, str, str]] = []
+    if config.grant is not None:
+        granted += [("workspace", place, "") for place in _PLACES]
+    granted += [("plugin", _PLACES[-1], plugin) for plugin in config.plugins()]
+    for layer, place, plugin in granted:
+        files = (n.removeprefix(f"{place}/") for n in _grant(config, plugin).names(place))
         there = (file.removesuffix(f"/{FILE}") for file in files if file.endswith(f"/{FILE}"))
         named = (name for name in there if "/" not in name)
-        yield from (("workspace", place, name) for name in islice(named, MAX_SKILLS))
+        yield from ((layer, place, plugin, name) for name in islice(named, MAX_SKILLS))
 
 
 def _beside(config: ConfigManager, skill: Skill) -> Iterator[str]:
     """Yield the files of a skill by their paths in it; links are left out."""
     if skill.place:
-        assert config.grant is not None
-        within = f"{skill.place}/{skill.name}"
-        yield from (name.removeprefix(f"{within}/") for name in config.grant.names(within))
+        within = f"{skill.place}/{skill.folder}"
+        there = _grant(config, skill.plugin).names(within)
+        yield from (name.removeprefix(f"{within}/") for name in there)
         return
-    top = _folder(config, "") / skill.name
+    top = _folder(config, "") / skill.folder
     for folder, _, names in os.walk(top):
         for name in sorted(names):
             path = Path(folder) / name
@@ -163,10 +187,9 @@ def _beside(config: ConfigManager, skill: Skill) -> Iterator[str]:
                 yield path.relative_to(top).as_posix()
 
 
-def _text(config: ConfigManager, place: str, name: str) -> str:
-    if place:
-        assert config.grant is not None
-        data = config.grant.read(f"{place}/{name}")
+def _text(config: ConfigManager, skill: Skill, name: str) -> str:
+    if skill.place:
+        data = _grant(config, skill.plugin).read(f"{skill.place}/{name}")
     else:
         data = read_beneath(_folder(config, ""), name)
     if len(data) > MAX_SKILL_BYTES or b"\0" in data:

@@ -54,6 +54,9 @@ MAX_DEPTH = 16
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 
+MANIFEST: Final = "plugin.json"
+"""What a plugin is (see `plugins`): it is trusted with its files."""
+
 WORDS_FOLDERS = ("commands", "skills")
 _FOLDERS = (*WORDS_FOLDERS, "hooks", "roles", "tools", "workflows")
 
@@ -383,7 +386,7 @@ def _entries(folder: Path) -> Iterator[tuple[str, str | None]]:
         else:
             yield name, problem
     for entry in _scan(folder):
-        if entry.name == SETTINGS:
+        if entry.name in (SETTINGS, MANIFEST):
             yield entry.name, _unfit(entry, entry.name)
         elif entry.name not in _FOLDERS:
             yield entry.name, None

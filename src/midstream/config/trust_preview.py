@@ -16,7 +16,7 @@ from midstream.language.command_text import runs_commands
 from midstream.language.errors import MidstreamError
 from midstream.language.json_text import Node, parse
 from midstream.language.names import REQUEST_USERS_INPUT
-from midstream.language.role_text import as_json, is_role
+from midstream.language.role_text import SUFFIXES, as_json, is_role
 
 MAX_LINES: Final = 400
 """Lines of one difference that are shown; the rest is counted."""
@@ -57,7 +57,7 @@ def enables(name: str, data: bytes) -> tuple[str, ...]:
     elif name.endswith(".py"):
         when = "at every start" if folder == "tools" else "when its workflow is used"
         found.append(f"{_CODE} {when}")
-    elif not name.endswith(".json"):
+    elif not name.endswith(SUFFIXES if folder == "roles" else ".json"):
         if folder in ("tools", "workflows") and b"\0" in data[:8000]:
             found.append(f"binary; Python may load it as code ({len(data):,} bytes)")
     else:

@@ -53,6 +53,26 @@ def roles_schema() -> dict[str, Json]:
     }
 
 
+def plugin_schema() -> dict[str, Json]:
+    """Return the JSON Schema (2020-12) of a plugin's manifest; keys of other programs are left alone."""
+    return {
+        "$schema": DRAFT,
+        "title": "midstream plugin",
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "name": {
+                "description": "What it is called, and what stands before a name that is taken.",
+                "type": "string",
+                "pattern": "^[a-z][a-z0-9]*(-[a-z0-9]+)*$",
+                "maxLength": 59,
+            },
+            "version": {"type": "string", "examples": ["1.0.0"]},
+            "description": {"description": "What it is for, in a line.", "type": "string"},
+        },
+    }
+
+
 _TEXTS: dict[str, Json] = {"type": "object", "additionalProperties": {"type": "string"}}
 _WORDS: dict[str, Json] = {"type": "array", "items": {"type": "string"}}
 _MOST_AN_HOUR: dict[str, Json] = {"type": "number", "minimum": 0.01, "maximum": 3_600}

@@ -32,6 +32,9 @@ _ELSEWHERE: Final = {
         ("skills", "skill", "commands"),
         "A file commands/NAME.md is a command, a folder skills/NAME a skill: docs/customise.md.",
     ),
+    **dict.fromkeys(
+        ("plugin", "plugins"), "midstream plugin list shows yours, midstream plugin add takes one."
+    ),
     "memory": "/remember WORDS keeps something for this folder; /init writes an AGENTS.md.",
     **dict.fromkeys(("tokens", "usage"), "/cost says what was used."),
 }
@@ -140,7 +143,7 @@ class CommandHandler:
         from midstream.config.commands import written_commands
 
         config = self._session.config
-        found = written_commands(config)
+        found = written_commands(config, self._by_word.keys())
         for name in sorted(found.keys() & self._by_word.keys()):
             config.notice(f"/{name} stays midstream's own command: yours needs another name.")
         return {name: as_command(each) for name, each in found.items() if name not in self._by_word}

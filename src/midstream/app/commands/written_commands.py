@@ -15,7 +15,7 @@ _WHOSE: Final = {"user": "yours", "workspace": "of this workspace"}
 
 def as_command(written: WrittenCommand) -> Command:
     """Return the command that sends the text of a written one."""
-    whose = _WHOSE.get(written.layer, written.layer)
+    whose = f"plugin {written.plugin}" if written.plugin else _WHOSE.get(written.layer, "")
     return Command(
         name=written.name,
         summary=f"{written.description or 'sends its text'} ({whose})",
