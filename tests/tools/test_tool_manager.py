@@ -331,6 +331,7 @@ def test_every_built_in_tool_says_what_it_may_do() -> None:
         "read_files": ("read", False),
         "read_image": ("read", False),
         "request_users_input": ("read", False),
+        "propose_plan": ("read", False),
         "run_workflow": ("read", True),
         "web_fetch": ("read", True),
         "write_file": ("idempotent", True),

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 from midstream.cli.headless import Asking, Given, go_on
 from midstream.core.events import AnyFact, RunFailed, RunStopped
 from midstream.core.notices import AnyNotice, Envelope
+from midstream.core.proposal import Onwards
 from midstream.core.question import Decision, Question
 from midstream.core.run import Run
 from midstream.language.errors import (
@@ -179,6 +180,7 @@ class RunHandle:
         for_run: bool = False,
         note: str = "",
         arguments: dict[str, Json] | None = None,
+        mode: Onwards = "ask",
     ) -> None:
         """Decide on a tool call that waits for approval. A closed question is left as it is.
 
@@ -187,13 +189,15 @@ class RunHandle:
             granted: yes or no.
             for_run: with a yes, what was asked for needs no further approval in this run.
             note: with a no, words for the model.
-            arguments: with a yes, arguments in place of the call's own; those left out stay.
+            arguments: with a yes, arguments in place of the call's own; those left out stay. Of a plan
+                (`about` is `plan`) they are asked about next.
+            mode: with a yes to a plan, the permission mode it is carried out in.
 
         Raises:
             AuthorMistake: they are no JSON. Nothing was decided.
         """
         edited = None if arguments is None else kept_object(arguments)
-        decision = Decision(granted=granted, for_run=for_run, note=note, edited=edited)
+        decision = Decision(granted=granted, for_run=for_run, note=note, edited=edited, mode=mode)
         await self._machine.approve(_id_of(question), decision)
 
     async def withdraw(self, input_id: str) -> None:

@@ -188,6 +188,7 @@ def parts(
         workspace=options.workspace,
         workflows=library,
         hooks=hooks,
+        permits=permissions,
         redactor=own_redactor(),
     )
     notices = (*unkept, *map(str, problems), *mcp_notices, *hook_notices)

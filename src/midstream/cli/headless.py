@@ -23,6 +23,7 @@ from midstream.config.commands import written_commands
 from midstream.config.manager import ConfigManager
 from midstream.core import events as e
 from midstream.core.append_only import latest
+from midstream.core.call_notes import shown_of
 from midstream.core.notices import Envelope
 from midstream.core.question import Decision, Question
 from midstream.core.routing import answered_next, branch_at, is_command
@@ -289,10 +290,21 @@ def unanswered(run: Run) -> str | None:
     )
 
 
+def open_plan(run: Run) -> str | None:
+    """Return the plan a run has proposed and nobody has decided on, None where there is none."""
+    plans = (q for q in run.inbox.open_questions if q.about == "plan")
+    return next((shown_of(question) for question in plans), None)
+
+
 def unapproved(run: Run) -> str | None:
     """Return what a run that waits for an approval is told to be missing, None if it does not."""
     if run.is_over:
         return None
+    if open_plan(run) is not None:
+        return (
+            f"Run {run.id} proposes a plan: approve, change or reject it in the console "
+            f"(midstream, then /resume {run.id})."
+        )
     tools: dict[str, None] = {}
     needed: dict[str, None] = {}
     for question in run.inbox.open_questions:
@@ -316,8 +328,8 @@ def _asked(question: Question) -> list[str]:
 def _is_allowed(run: Run, question: Question, allowed: Sequence[str]) -> bool:
     """Return whether an approval is asked for that was given beforehand."""
     name = _tool_of(run, question)
-    if not name:
-        return False
+    if not name or question.about == "plan":
+        return False  # whoever allowed the tool beforehand has not seen the plan
     return all(
         _covers(allowed, ask) or (name in allowed and is_told_by_name(ask))
         for ask in _asked(question) or (name,)

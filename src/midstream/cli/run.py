@@ -177,7 +177,9 @@ def _headless(options: Options, work: Work, *, is_json_line: bool = False) -> in
         options = msgspec.structs.replace(options, journal="needed")
     run = run_until_signalled(_worked(config, options, work), signals=(signal.SIGINT, *HANGUPS))
     code, output = _result_of(run)
-    if code == FINISHED and (output is not None or is_json_line) and not options.is_json:
+    is_plan = code == PARKED and output is not None and not is_json_line
+    is_result = code == FINISHED and (output is not None or is_json_line)
+    if (is_plan or is_result) and not options.is_json:
         text = output if isinstance(output, str) else ""
         if is_json_line or not isinstance(output, str):
             indent = None if is_json_line else 2
@@ -189,12 +191,15 @@ def _headless(options: Options, work: Work, *, is_json_line: bool = False) -> in
 def _result_of(run: "Run") -> tuple[int, Json]:
     """Return the exit code of a run, and its output.
 
-    A chat's output is its last reply: the arguments of its parsing tool where its role has one.
+    A chat's output is its last reply: the arguments of its parsing tool where its role has one. A plan
+    that was proposed is what its run came to so far.
     """
+    from midstream.cli.headless import open_plan
+
     if run.is_over:
         return (FINISHED, run.output) if run.status == "finished" else (FAILED, None)
     if run.visit.phase != "waiting" or not run.visit.state:
-        return PARKED, None
+        return PARKED, open_plan(run)
     if run.error or run.visit.last_response is None:
         return FAILED, None
     response = run.visit.last_response
@@ -304,6 +309,8 @@ def _is_output(made: Parts, envelope: Envelope) -> bool:
     match envelope.event:
         case e.WorkflowOutput(kind="result"):
             return not is_chat
+        case e.QuestionAsked(about="plan"):
+            return True
         case e.AgentResponded(calls=(), problem="", branch=""):
             return is_chat
     return False

@@ -22,7 +22,7 @@ _SANDBOX: Final = {
     "none": "without a sandbox, so each asks a person first",
 }
 _MODES: Final = {
-    "plan": "plan: you may look, not change; say what you would do",
+    "plan": "plan: you may look, not change; propose a plan with propose_plan",
     "ask": "ask: changes and commands ask a person first",
     "auto": "auto: changes in the folder and sandboxed commands run unasked",
     "full": "full: what no rule denies runs unasked",

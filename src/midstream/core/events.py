@@ -655,6 +655,17 @@ class TodoEdited(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     text: str = ""
 
 
+class ModeTold(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="mode_told"):
+    """Before a model request: the permission mode became `plan`, or is so no longer.
+
+    `text` became a message of this context, by which the agent learns of it.
+    """
+
+    mode: str
+    context: str
+    text: str
+
+
 class WorkflowOutput(
     Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="workflow_output"
 ):
@@ -734,6 +745,7 @@ AnyFact: TypeAlias = (
     | CompactionEnded
     | RunRenamed
     | TodoEdited
+    | ModeTold
     | WorkflowOutput
     | RunFinished
     | RunFailed

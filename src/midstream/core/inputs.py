@@ -12,6 +12,7 @@ from midstream.core.data_edits import Edit
 from midstream.core.events import ContextChange, HookRan, Usage
 from midstream.core.events import ToolEnded as Ended
 from midstream.core.pictures import Picture
+from midstream.core.proposal import Onwards
 from midstream.core.routing import Destination
 from midstream.core.todo import TodoEdit
 from midstream.language.errors import Fault
@@ -186,7 +187,8 @@ class Halt(Input, frozen=True, kw_only=True, gc=False):
 class Approve(Input, frozen=True, kw_only=True, gc=False):
     """A person's decision on a tool call. `note` goes to the model when it is a no.
 
-    `edited` are the arguments a person would have it run with instead; they say yes to those.
+    `edited` are the arguments a person would have it run with instead; they say yes to those. Of a plan
+    they are asked about next, and `mode` is the one an approved plan is carried out in.
     """
 
     question: str
@@ -194,6 +196,7 @@ class Approve(Input, frozen=True, kw_only=True, gc=False):
     for_run: bool = False
     note: str = ""
     edited: dict[str, Json] | None = None
+    mode: Onwards = "ask"
 
 
 class Revoke(Input, frozen=True, kw_only=True, gc=False):

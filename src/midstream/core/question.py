@@ -4,6 +4,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from midstream.core.proposal import Onwards
 from midstream.language.names import Json, Outcome, QuestionKind, Subject
 
 
@@ -80,13 +81,15 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     `for_run`: with a yes, what it asked for needs no further approval in this run. `note` are words for
     the model, with a no. `edited` are arguments the call is made with in place of its own, those left
-    out stay as they are: writing them was the yes to them.
+    out stay as they are: writing them was the yes to them. Of a plan (`about` is `plan`) they are shown
+    and asked about next, and `mode` is the permission mode it is carried out in.
     """
 
     granted: bool
     for_run: bool = False
     note: str = ""
     edited: dict[str, Json] | None = None
+    mode: Onwards = "ask"
 
 
 AGAIN: Final = "as much again"

@@ -361,7 +361,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
 
     `name` is what a person calls the run, "" if nothing. `compacting` is the summary of older turns
     that is being written, `compactions` how many were begun. `todo` is the list its agents keep; a branch
-    has its own. `background` are the commands it began that go on, as far as its calls say. `pictures` are
+    has its own. `modes` are the permission modes its agents were told of last, by context, while that
+    matters. `background` are the commands it began that go on, as far as its calls say. `pictures` are
     those a person has shown it, by what marks in words call them (`core.pictures`).
     """
 
@@ -392,6 +393,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     compacting: Compacting | None = None
     compactions: int = 0
     todo: Todo = Todo()
+    modes: dict[str, str] = {}
     background: tuple[BackgroundCommand, ...] = ()
     pictures: dict[str, Picture] = {}
 

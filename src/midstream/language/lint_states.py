@@ -21,7 +21,13 @@ from midstream.language.lint_scopes import (
     unknown,
     work_of,
 )
-from midstream.language.names import DELEGATE, REQUEST_USERS_INPUT, RUN_WORKFLOW, STOP
+from midstream.language.names import (
+    DELEGATE,
+    PROPOSE_PLAN,
+    REQUEST_USERS_INPUT,
+    RUN_WORKFLOW,
+    STOP,
+)
 from midstream.language.plan import time_of
 from midstream.language.problem import Report
 from midstream.language.shape import shown
@@ -241,6 +247,9 @@ def _check_tool(state: Node, known: Known, report: Report) -> None:
     if tool.value == REQUEST_USERS_INPUT:
         message = f'"{REQUEST_USERS_INPUT}" is for agents: a state asks with "ask".'
         report.error(tool, message)
+        return
+    if tool.value == PROPOSE_PLAN:
+        report.error(tool, f'"{PROPOSE_PLAN}" is for agents: they propose a plan.')
         return
     if tool.value == DELEGATE:
         report.error(tool, f'"{DELEGATE}" is for agents: a state has an "agent" of its own.')

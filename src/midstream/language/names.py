@@ -37,7 +37,10 @@ IN_WORKTREE: Final = "$worktree"
 CONFLICT: Final = "conflict"
 """The kind of error where what was changed in a worktree could not be merged, or was not to be."""
 
-NEVER_RUN: Final = frozenset({REQUEST_USERS_INPUT, DELEGATE, RUN_WORKFLOW})
+PROPOSE_PLAN: Final = "propose_plan"
+"""The tool by which an agent proposes a plan: it parks its call until a person approves or rejects it."""
+
+NEVER_RUN: Final = frozenset({REQUEST_USERS_INPUT, PROPOSE_PLAN, DELEGATE, RUN_WORKFLOW})
 """The tools whose calls are something else, a question or a branch, which is what is shown of them."""
 
 TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
@@ -65,8 +68,8 @@ Disposition: TypeAlias = Literal[
 Outcome: TypeAlias = Literal["completed", "failed", "denied", "not_run", "stopped", "unknown"]
 """How a tool call ended. `unknown`: it may or may not have happened; nothing repeats it."""
 
-Subject: TypeAlias = Literal["", "budget"]
-"""What a question is about that no agent and no state asks: a budget that is used up."""
+Subject: TypeAlias = Literal["", "budget", "plan"]
+"""What a question is about beside what was asked: a budget that is used up, or a plan to approve."""
 
 QuestionKind: TypeAlias = Literal["question", "approval", "input"]
 """An agent's question, a tool call to approve, or a state that waits for the user's words."""

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from midstream.core.conversation import Message
+from midstream.core.proposal import Onwards
 from midstream.language.errors import AuthorMistake
 from midstream.language.json_text import parse
 from midstream.language.names import Json, Outcome, Policy
@@ -111,6 +112,7 @@ class UserAnswered(Step, frozen=True, kw_only=True, omit_defaults=True, tag="use
 class UserDecided(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_decided"):
     """A person allowed or refused a tool call, or allowed it with other arguments (`edited`).
 
+    `mode` is the one a plan is carried out in.
     `asks` are the capabilities it needed, `shows` what they saw of it and `why` they were asked.
     """
 
@@ -120,6 +122,7 @@ class UserDecided(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user
     for_run: bool = False
     note: str = ""
     edited: dict[str, Json] | None = None
+    mode: Onwards = "ask"
     asks: tuple[str, ...] = ()
     shows: str = ""
     why: str = ""

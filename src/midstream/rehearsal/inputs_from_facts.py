@@ -27,6 +27,7 @@ from midstream.core.pending import (
     set_key,
     timer_key,
 )
+from midstream.core.proposal import mode_of
 from midstream.core.routing import Destination, branch_at, living
 from midstream.core.run import DEADLINE, RETRY, TIMEOUT, WAITED, WITHIN, Run
 from midstream.core.summaries import summary_key
@@ -36,7 +37,7 @@ from midstream.language.names import Json, Policy
 
 _HANDLERS = ("pre", "post", "transition")
 _NOTHING = inputs.Withdraw(input_id="")
-_REFUSED = "The user refused this call. They said: "
+_REFUSED = " They said: "
 
 
 def _key_from(run: Run, path: str, key: inputs.EffectKey) -> inputs.EffectKey:
@@ -394,6 +395,7 @@ def _of_person(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[input
                 granted=fact.answer != "no",
                 for_run=any(isinstance(f, e.PermissionGranted) for f in rest[:3]),
                 note=note,
+                mode=mode_of(fact.answer) or "ask",
             )
             yield inputs.Approve(question=fact.question_id, granted=fact.answer != "no", note=note)
         case e.PermissionRevoked():

@@ -246,6 +246,7 @@ def _decided(input: inputs.Approve, run: Run) -> form.AnyStep:
         for_run=input.for_run,
         note=input.note,
         edited=input.edited,
+        mode=input.mode,
         asks=question.asks,
         shows=shown_of(question) if question.asks else "",
         why=question.why,

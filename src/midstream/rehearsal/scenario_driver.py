@@ -242,6 +242,7 @@ class Driver:
                     for_run=step.for_run,
                     note=step.note,
                     edited=step.edited,
+                    mode=step.mode,
                 )
                 await self.fake.life.machine.approve(question.id, decision)
                 return None

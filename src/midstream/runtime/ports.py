@@ -21,7 +21,7 @@ from midstream.core.routing import Destination
 from midstream.core.run import Run
 from midstream.language.names import Effort, Json, Outcome, Policy
 from midstream.language.spec import Definition, ToolSpec
-from midstream.safety.capability import Capability, forbids_secrets
+from midstream.safety.capability import Capability, PermissionMode, forbids_secrets
 from midstream.safety.redaction import Redactor, Vault
 from midstream.views.side_effects import FileDiff
 
@@ -352,10 +352,26 @@ class Clock(Protocol):
         """Return after so many seconds."""
 
 
+class Permits(Protocol):
+    """How much happens unasked in this process. Only a person's act changes it."""
+
+    @property
+    def mode(self) -> PermissionMode:
+        """Return the permission mode of the moment."""
+
+    def switch(self, mode: str) -> None:
+        """Let more, or less, happen unasked from now on.
+
+        Raises:
+            UserMistake: it is no mode one may go to.
+        """
+
+
 class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The adapters a machine acts through. Shared by all machines of a process.
 
     `workflows` are those agents may run, `hooks` a person's own commands; None where there are none.
+    `permits` has the permission mode, None where there is none that agents have to know of.
     `redactor` takes secrets out of what is journaled and shown; `vault` remembers, in memory alone, what
     stood in the calls that are yet to be made.
     """
@@ -369,6 +385,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     workspace: Path
     workflows: Workflows | None = None
     hooks: Hooks | None = None
+    permits: Permits | None = None
     redactor: Redactor = msgspec.field(default_factory=Redactor)
     vault: Vault = msgspec.field(default_factory=Vault)
 

@@ -20,11 +20,12 @@ from midstream.core import inputs, todo
 from midstream.core.call_notes import with_arguments
 from midstream.core.decide.decide import judged
 from midstream.core.decide.transaction import Story
-from midstream.core.events import AnyFact
+from midstream.core.events import AnyFact, QuestionAnswered
 from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTaken
 from midstream.core.pending import open_calls
 from midstream.core.pictures import Picture
 from midstream.core.pinning import misfit_of
+from midstream.core.proposal import mode_of
 from midstream.core.question import Decision
 from midstream.core.routing import Destination, question_asked, spoken
 from midstream.core.run import Run
@@ -411,6 +412,7 @@ class WorkflowStateMachine:
                 for_run=decision.for_run,
                 note=readable(decision.note),
                 edited=edited,
+                mode=decision.mode,
             )
         )
 
@@ -617,7 +619,8 @@ class WorkflowStateMachine:
                 input = self._with_shown(input)
             before = self._run
             worked_s = self._stopwatch.look(before)
-            story = judged(before, input, worked_s)
+            permits = self._world.permits
+            story = judged(before, input, worked_s, None if permits is None else permits.mode)
             if story.facts:
                 try:
                     await self._record(story)
@@ -667,11 +670,25 @@ class WorkflowStateMachine:
         ]
         await self._world.journal.append(run.id, run.seq, envelopes)
         self._run = story.run
+        self._leave_plan_mode(run, story)
         for envelope in envelopes:
             self._events.emit(envelope)
         if self._hook_listener is not None:
             for fact in story.facts:
                 self._hook_listener.hear(fact, run)
+
+    def _leave_plan_mode(self, before: Run, story: Story) -> None:
+        """Switch to the mode in which a person wants a plan carried out that they have just approved.
+
+        Here alone, before anything new begins: the owner of the run does it, whatever door the yes came by.
+        """
+        plans = {q.id for q in before.inbox.open_questions if q.about == "plan"}
+        for fact in story.facts if plans else ():
+            if isinstance(fact, QuestionAnswered) and fact.question_id in plans:
+                mode, permits = mode_of(fact.answer), self._world.permits
+                if mode is not None and permits is not None:
+                    with contextlib.suppress(UserMistake):  # not trusted: only looking is possible
+                        permits.switch(mode)
 
     async def _recorded_later(
         self, story: Story, input: inputs.AnyInput, error: JournalFull

@@ -13,6 +13,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 import msgspec
 
 from midstream.core.notices import Envelope
+from midstream.core.proposal import Onwards
 from midstream.language.names import Json, Policy
 from midstream.runtime.ports import BlobStore, Journal
 from midstream.views.listing import Standing, Summary
@@ -164,7 +165,7 @@ class Mail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `id` is unique for the run: the same id again is the same message. For `say`: `text`, `question`
     (the id of the question it answers), `unasked` and `policy` as in `Machine.say`. For `approve`:
-    `question`, `granted`, `for_run`, `edited`, and `text` as the note; for `revoke`: `text` is the
+    `question`, `granted`, `for_run`, `edited`, `mode`, and `text` as the note; for `revoke`: `text` is the
     permission. For `stop`: `text` is the reason. For
     `withdraw`: `text` is the id of the words. For `compact`: `text` is what to keep in mind; for
     `rename`: the name. `at` is in seconds since 1970.
@@ -182,6 +183,7 @@ class Mail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     granted: bool = False
     for_run: bool = False
     edited: dict[str, Json] | None = None
+    mode: Onwards = "ask"
 
 
 class Inbox(Protocol):

@@ -9,9 +9,16 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from midstream.core.proposal import MAX_STEP
 from midstream.core.todo import LIST_TOOL, MAX_ITEMS, TodoItem
 from midstream.language.errors import UserMistake
-from midstream.language.names import DELEGATE, REQUEST_USERS_INPUT, RUN_WORKFLOW, Json
+from midstream.language.names import (
+    DELEGATE,
+    PROPOSE_PLAN,
+    REQUEST_USERS_INPUT,
+    RUN_WORKFLOW,
+    Json,
+)
 from midstream.runtime.ports import ToolOutcome
 from midstream.tools.base import Tool, tool, tool_from
 
@@ -248,6 +255,35 @@ def request_users_input(
     )
 
 
+# --- propose_plan -------------------------------------------------------------------------------
+
+
+@tool(effect="read", name=PROPOSE_PLAN)
+def propose_plan(
+    title: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=MAX_STEP, description="What it is for.")
+    ],
+    steps: Annotated[
+        list[Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_STEP)]],
+        msgspec.Meta(
+            min_length=1,
+            max_length=MAX_ITEMS,
+            description="One line each: what is done, and where.",
+        ),
+    ],
+) -> ToolOutcome:
+    """Propose a plan, and wait until the user approves, changes or rejects it.
+
+    It ends looking around in the permission mode plan. In any mode propose one when the user asks for a
+    plan. After a yes the steps are the todo list: carry them out.
+    """
+    # The machine parks these calls, and never runs them.
+    return ToolOutcome(
+        outcome="failed",
+        text="The plan was not shown: only a running workflow or chat can propose one.",
+    )
+
+
 # --- delegate -----------------------------------------------------------------------------------
 
 
@@ -303,6 +339,7 @@ TOOLS: tuple[Tool, ...] = (
     tool_from(calculate),
     tool_from(todo),
     tool_from(request_users_input),
+    tool_from(propose_plan),
     tool_from(delegate),
     tool_from(run_workflow),
 )

@@ -15,7 +15,7 @@ from midstream.core.conversation import ToolCall
 from midstream.core.notices import FileChanged
 from midstream.core.question import Question
 from midstream.language.errors import with_hint
-from midstream.language.names import NEVER_RUN, REQUEST_USERS_INPUT
+from midstream.language.names import NEVER_RUN, PROPOSE_PLAN, REQUEST_USERS_INPUT
 from midstream.tui.changed_lines import differences, in_figures, with_changes
 from midstream.tui.event_lines import (
     Block,
@@ -184,7 +184,7 @@ class AgentEvents:
                 halt.ended(fact.branch, fact.name, fact.outcome)
                 halt.said(fact.branch, said)
             return []
-        if fact.name == REQUEST_USERS_INPUT and fact.outcome == "completed":
+        if fact.name in (REQUEST_USERS_INPUT, PROPOSE_PLAN) and fact.outcome == "completed":
             return []
         if self._handed_on.pop((run, fact.call_id), False):
             return []  # Its branch has said how it ended.

@@ -9,9 +9,11 @@ marked by itself. What allows something takes a key that cannot be a piece of wh
 
 from typing import Final
 
-from midstream.core.call_notes import COMMAND
+from midstream.core.call_notes import COMMAND, shown_of
+from midstream.core.proposal import Onwards, rewritten
 from midstream.core.question import Decision
 from midstream.core.routing import is_command
+from midstream.language.errors import UserMistake
 from midstream.safety.sanitize import scrubbed
 from midstream.tui.cards import approval_choices
 from midstream.tui.prompt import Prompt, now
@@ -34,19 +36,30 @@ def may_decide(at: Prompt, *, alone: bool) -> bool:
 
 
 def decide(at: Prompt, key: str) -> None:
-    """Decide on the marked approval: y, r (for this run), n, w (no, with a note), e (change it)."""
+    """Decide on the marked approval: y, r (for this run), n, w (no, with a note), e (change it).
+
+    On a plan y and a say in which mode it is carried out.
+    """
     at.dialog.leave_offered = False
     question = at.dialog.decidable[0]
     if key == "e":
-        questions = at.session.open_questions()
-        command = next((q.command for q in questions if q.id == question), "")
-        if command:
+        asked = next((q for q in at.session.open_questions() if q.id == question), None)
+        at.dialog.edits_plan = asked is not None and asked.about == "plan"
+        text = "" if asked is None else shown_of(asked) if at.dialog.edits_plan else asked.command
+        if text:
             at.dialog.editing = question
-            at.editor.buffer.insert_text(scrubbed(command))
+            at.editor.buffer.insert_text(scrubbed(text))
     elif key == "w":
         at.dialog.noting = question
     else:
-        _approve(at, question, Decision(granted=key in "yr", for_run=key == "r"))
+        mode: Onwards = "auto" if key == "a" else "ask"
+        _approve(at, question, Decision(granted=key in "yra", for_run=key == "r", mode=mode))
+
+
+def takes(at: Prompt, key: str) -> bool:
+    """Return whether the marked approval has a choice of that letter."""
+    approval = at.dialog.approval(at.session.open_questions())
+    return approval is not None and (key == "e" or key in approval_choices(approval))
 
 
 def is_marked(at: Prompt) -> bool:
@@ -106,11 +119,14 @@ def _refuse(at: Prompt) -> None:
 
 
 def _run_instead(at: Prompt) -> None:
+    if at.dialog.edits_plan and _is_open(at, at.dialog.editing):
+        _change_plan(at)
+        return
     question, at.dialog.editing = at.dialog.editing, ""
     line = at.editor.take()
     if not _is_open(at, question):
         at.editor.offer(line.text)
-        words = "That call is closed already; Up brings your command back."
+        words = "That call is closed already; Up brings back what you wrote."
         at.scrollback.say(words, kind="note")
     elif line.text != line.shown:
         at.editor.offer(line.text)
@@ -121,6 +137,19 @@ def _run_instead(at: Prompt) -> None:
         )
     else:
         _approve(at, question, Decision(granted=True, edited={COMMAND: line.text}))
+
+
+def _change_plan(at: Prompt) -> None:
+    """Have the card show the plan as the person wrote it; a yes to that is a key of its own."""
+    try:
+        plan = rewritten(at.editor.unfolded())
+    except UserMistake as mistake:
+        at.scrollback.say(str(mistake), kind="warning")
+        return
+    question, at.dialog.editing = at.dialog.editing, ""
+    at.editor.take()
+    edited = {"title": plan.title, "steps": list(plan.steps)}
+    _approve(at, question, Decision(granted=True, edited=edited))
 
 
 def _is_open(at: Prompt, question: str) -> bool:

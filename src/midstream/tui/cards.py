@@ -3,7 +3,7 @@
 What does not fit is left out around the place that matters, and counted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from midstream.core.question import Question
@@ -17,7 +17,6 @@ from midstream.tui.styled_lines import Fragment, Line, Row, clipped, rows, width
 from midstream.tui.themes import ACCENT, ATTENTION, BOLD, MUTED, OK
 from midstream.views.calls_in_words import question_heading
 
-APPROVAL_WAITS: Final = "empty the line to decide: y · r · n · w"
 UNCLEAR_KEYS: Final = "a answer · n new instruction · e keep editing"
 
 _NAMED: Final = 4
@@ -54,6 +53,8 @@ def card_rows(question: Question, *, is_focused: bool, height: int, width: int) 
 
 def approval_choices(question: Question) -> str:
     """Return the letters of an approval's choices, in their order."""
+    if question.about == "plan":
+        return "yaenw"
     return "yrnwe" if question.command else "yrnw"
 
 
@@ -62,6 +63,8 @@ def approval_keys(question: Question, marked: str = "") -> str:
 
     Before the `marked` choice stands a mark, which nothing foreign may show.
     """
+    if question.about == "plan":
+        return _in_a_row(question, _PLAN_SAYS, marked)
     from midstream.safety.rules import in_words  # no rule matters before the first prompt
 
     granted = [ask for ask in question.asks if not ask.startswith(SHOWN)]
@@ -79,12 +82,44 @@ def approval_keys(question: Question, marked: str = "") -> str:
         "w": "w no, and say why",
         "e": "e edit",
     }
+    return _in_a_row(question, says, marked)
+
+
+_PLAN_SAYS: Final = {
+    "y": "y yes, in ask",
+    "a": "a yes, in auto",
+    "e": "e change it",
+    "n": "n no",
+    "w": "w no, and say why",
+}
+
+
+def _in_a_row(question: Question, says: Mapping[str, str], marked: str) -> str:
     keys = (
         f"{f'{_MARK} ' if choice == marked else ''}{says[choice]}"
         for choice in approval_choices(question)
     )
     return _BETWEEN.join((*keys, "arrows mark one"))
 
+
+def approval_waits(question: Question) -> str:
+    """Return what is said of the keys while something stands in the line."""
+    letters = approval_choices(question).replace("e", "")
+    return f"empty the line to decide: {_BETWEEN.join(letters)}"
+
+
+def enter_takes(question: Question, choice: str) -> str:
+    """Return what Enter does on a marked choice."""
+    return (_ENTER_PLAN if question.about == "plan" else ENTER_TAKES)[choice]
+
+
+_ENTER_PLAN: Final = {
+    "y": "approves it, in ask",
+    "a": "approves it, in auto",
+    "e": "changes it first",
+    "n": "says no",
+    "w": "says no, and asks why",
+}
 
 ENTER_TAKES: Final = {
     "y": "says yes, once",

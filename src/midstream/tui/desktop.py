@@ -115,6 +115,7 @@ class Calls:
             case e.QuestionAsked() as asked if asked.kind != "input":
                 who = asked.agent or "the workflow"
                 wants = "wants to run" if asked.kind == "approval" else "asks:"
+                wants = "proposes a plan:" if asked.about == "plan" else wants
                 return f"{who} {wants} {beginning(asked.text)}"
             case e.RunFinished() if envelope.run not in self._chats:
                 return "finished"

@@ -45,7 +45,8 @@ class Dialog(msgspec.Struct, kw_only=True):
     """The marked question and what is asked of the person. Times are the loop's, in seconds.
 
     `focus` is the marked question's id, `noting` that of the approval a note is typed for and `editing`
-    that of the one whose command is being changed, "" for none. `decidable` is the marked approval on
+    that of the one whose command, or where it `edits_plan` whose plan, is being changed, "" for none.
+    `decidable` is the marked approval on
     the screen, and since when, `mark` the choice of it that Enter takes. `answering` holds the lists
     and forms of the questions. `recalled` is the line that was taken back and stands in the editor,
     `begun_at` when the line there was begun.
@@ -58,6 +59,7 @@ class Dialog(msgspec.Struct, kw_only=True):
     focus: str = ""
     noting: str = ""
     editing: str = ""
+    edits_plan: bool = False
     unclear: UnclearLine | None = None
     decidable: tuple[str, float] = ("", 0.0)
     mark: Mark | None = None

@@ -211,6 +211,8 @@ def result_in_full(text: str) -> Words:
 def question_lines(question: Question | e.QuestionAsked) -> list[Line]:
     """Return a question whole: every byte of an approval, every choice by its number."""
     style = ATTENTION if question.kind == "approval" else ACCENT
+    if question.about == "plan":
+        return _plan_lines(question, style)
     found = [Line(((BOLD, question_heading(question)),), "? ", style, "│ ")]
     # "\r\n" would pass as the end of a line: a change of line ends would look like none.
     text = question.text.replace("\r\n", "\u240d\n")
@@ -227,6 +229,19 @@ def question_lines(question: Question | e.QuestionAsked) -> list[Line]:
             choice, mark=f"│ {number} ", mark_style=style, rest="│ " + " " * (len(str(number)) + 1)
         )
     return found + [line for text in _form(question) for line in _behind_bar(text, style)]
+
+
+def _plan_lines(question: Question | e.QuestionAsked, style: str) -> list[Line]:
+    """Return a plan: its title in the heading, a step a line.
+
+    What of a line goes on below stands further in: nothing of a plan begins where the keys do.
+    """
+    title, *steps = question.text.split("\n")[1:] or [""]
+    heading = ((BOLD, f"{question_heading(question)}: "), ("", title))
+    return [
+        Line(heading, "? ", style, "│    "),
+        *(Line((("", step),), "│ ", style, "│    ") for step in steps),
+    ]
 
 
 def _form(question: Question | e.QuestionAsked) -> list[str]:

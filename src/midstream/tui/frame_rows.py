@@ -83,7 +83,9 @@ def look(
     card_rows, drawn = _cards(questions, dialog, text, width, height)
     if not dialog.is_open and (approval := dialog.approval(questions)) is not None:
         text = (
-            cards.APPROVAL_WAITS if text else cards.approval_keys(approval, dialog.marked(approval))
+            cards.approval_waits(approval)
+            if text
+            else cards.approval_keys(approval, dialog.marked(approval))
         )
         card_rows += cards.key_rows(text, width)
     calls = renderer.open_calls()
@@ -124,6 +126,8 @@ def prompt_for(dialog: Dialog, *, width: int) -> str:
     """Return what stands before the line being typed."""
     if dialog.noting:
         return "why not? › " if width >= 30 else "why? "
+    if dialog.editing and dialog.edits_plan:
+        return "the plan › " if width >= 30 else "› "
     if dialog.editing:
         return "run instead › " if width >= 30 else "run "
     if dialog.answering.filling:
@@ -153,6 +157,8 @@ def bottom_for(
         hint = "⏎ refuses with this note · Esc goes back"
         if is_command(editor.buffer.text):
             hint = "⏎ runs the command · Esc goes back"
+    elif dialog.editing and dialog.edits_plan:
+        hint = "⏎ puts it on the card · Ctrl-G: your editor · Esc goes back"
     elif dialog.editing:
         runs = "⏎ runs this instead, once" if editor.buffer.text.strip() else "type a command"
         hint = f"{runs} · Esc goes back"
@@ -202,8 +208,9 @@ def _of_the_card(screen: Screen, dialog: Dialog, text: str, seen: frozenset[str]
     to = screen.route(text, seen) if text.strip() and not is_own(text) else None
     if (chosen := chosen_by(screen.questions, dialog, to)) is not None:
         return f"answers #{chosen[0].number}: {chosen[1].label}"
-    if not text and (choice := dialog.marked(dialog.approval(screen.questions))):
-        return cards.ENTER_TAKES[choice]
+    approval = dialog.approval(screen.questions)
+    if not text and approval is not None and (choice := dialog.marked(approval)):
+        return cards.enter_takes(approval, choice)
     asked = dialog.asked(screen.questions)
     if asked is None or text.strip() or asked.id not in screen.drawn:
         return ""

@@ -303,10 +303,11 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Deciding",
         name="y r n w e",
-        keys=(("y",), ("r",), ("n",), ("w",), ("e",)),
+        keys=(("y",), ("r",), ("n",), ("w",), ("e",), ("a",)),
         action="decide",
         when=("approval",),
-        does="once, for this run, no, no and say why, change the command first",
+        does="once, for this run, no, no and say why, change the command first; of a plan y is yes "
+        "in ask, and `a` yes in auto",
     ),
 )
 """All keys. Where several rows of one key may apply, the first one does."""

@@ -68,7 +68,7 @@ def handlers(at: Prompt) -> dict[str, Handler]:
 
     def decide(event: KeyPressEvent) -> None:
         is_own = is_alone(event) if event.data in approval_keys.REFUSING else may_allow(event)
-        if approval_keys.may_decide(at, alone=is_own):
+        if approval_keys.takes(at, event.data) and approval_keys.may_decide(at, alone=is_own):
             approval_keys.decide(at, event.data)
         else:
             editor.insert(event.data)

@@ -11,6 +11,7 @@ from midstream.core import events as e
 from midstream.core.costs import counted
 from midstream.core.events import CompactionEnded, ConversationCompacted, RunRenamed, TodoEdited
 from midstream.core.pictures import about
+from midstream.core.proposal import mode_of
 from midstream.core.question import Question
 from midstream.core.routing import as_typed
 from midstream.core.run import Run
@@ -89,8 +90,11 @@ class TalkEvents:
         if question is not None and question.kind == "input":
             return []
         if isinstance(fact, e.QuestionAnswered):
-            line = answer_line(question, fact.question_id, fact.answer)
-            return self._branches.labelled(run, fact.branch, [line])
+            lines = [answer_line(question, fact.question_id, fact.answer)]
+            if question is not None and question.about == "plan" and mode_of(fact.answer):
+                # The card is gone: what was approved is to be read later, too.
+                lines += [*question_lines(question)[1:]]
+            return self._branches.labelled(run, fact.branch, lines)
         if question is None:
             return []
         number = f"#{question.number} " if question.number else ""

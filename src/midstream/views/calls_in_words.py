@@ -16,7 +16,7 @@ from midstream.core.costs import counted
 from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
 from midstream.core.todo import LIST_TOOL, kept_items
-from midstream.language.names import JOIN_WORKTREE, Json, Outcome
+from midstream.language.names import JOIN_WORKTREE, PROPOSE_PLAN, Json, Outcome
 from midstream.views.cells import SUMMARY_CHARS, shortened
 from midstream.views.todo_list import summary_of
 
@@ -55,6 +55,8 @@ def call_words(name: str, arguments: Mapping[str, Json]) -> str:
     """Return a call on one line, long arguments shortened; the main one stands without its name."""
     if name == LIST_TOOL and (items := kept_items(dict(arguments))) is not None:
         return f"{LIST_TOOL}({shortened(summary_of(items), _ARGUMENT_CHARS)})"
+    if name == PROPOSE_PLAN and isinstance(title := arguments.get("title"), str):
+        return f"{name}({_short(title)})"  # its card has the steps
     main = next((key for key in _MAIN if key in arguments), "")
     if not main and len(arguments) == 1:
         main = next(iter(arguments))
@@ -196,6 +198,8 @@ def question_heading(question: Question | QuestionAsked) -> str:
         who = f"{question.branch} ▌ {who}"
     if question.kind != "approval":
         return f"{number}{who} asks"
+    if question.about == "plan":
+        return f"{number}{who} proposes a plan"
     name, _, shown = question.text.partition("\n")
     if name == JOIN_WORKTREE:
         return f"{number}{question.branch} wants to merge {shown.partition(chr(10))[0]}"
@@ -243,6 +247,8 @@ def question_summary(question: Question | QuestionAsked) -> str:
     tool, *rest = question.text.split("\n")
     if tool == JOIN_WORKTREE and rest:
         return shortened(f"merge {rest[0]}")
+    if question.about == "plan":
+        return shortened(rest[0]) if rest else tool
     about = [line[4:] for line in rest if line.startswith("+++ ")]
     about += [line for line in rest if line.startswith("$ ") or len(rest) == 1]
     return shortened(f"{tool} {about[0]}") if about else beginning(question.text)

@@ -8,11 +8,12 @@ from midstream.core.call_notes import COMMAND, REFUSED
 from midstream.core.conversation import ToolCall
 from midstream.core.decide.budgets import exceeded
 from midstream.core.decide.delegating import delegate
+from midstream.core.decide.proposing import propose
 from midstream.core.decide.transaction import Story
 from midstream.core.events import QuestionAsked, ToolCalled
 from midstream.core.inputs import CallReviewed, RequestedCall
 from midstream.core.run import OpenCall, Run
-from midstream.language.names import DELEGATE, REQUEST_USERS_INPUT
+from midstream.language.names import DELEGATE, PROPOSE_PLAN, REQUEST_USERS_INPUT
 from midstream.language.patterns import fits_whole
 from midstream.language.spec import ToolSpec
 from midstream.safety.capability import SHOWN, quoted
@@ -53,6 +54,8 @@ def begin_call(
             ToolCalled(call_id=call.id, name=call.name, arguments=call.arguments, agent=agent)
         )
         _ask_user(story, agent, call)
+    elif call.name == PROPOSE_PLAN:
+        propose(story, agent, call.id, call.arguments)
     elif call.name == DELEGATE:
         delegate(story, agent, call)
     elif spec.reviewed or (not is_looked_at and is_hooked(story.whole.run.hooked, call.name)):
@@ -84,7 +87,9 @@ def reviewed(
     is_persons_own = open_call.edited is not None and open_call.hooked is None
     call = msgspec.structs.replace(open_call.call, arguments=open_call.arguments)
     spec = offered.get(call.name)
+    is_asked = call.name in (REQUEST_USERS_INPUT, PROPOSE_PLAN)
     is_to_be_judged = open_call.edited is not None or (spec is not None and spec.reviewed)
+    is_to_be_judged = is_to_be_judged and not is_asked
     if review.kind != "deny" and not is_to_be_judged:
         begin_call(story, agent, call, offered, is_looked_at=True)
         return

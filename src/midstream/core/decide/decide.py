@@ -16,7 +16,7 @@ from midstream.core import events as e
 from midstream.core import inputs
 from midstream.core.call_notes import CUT_WHILE_JOINING, with_change
 from midstream.core.conversation import ToolCall
-from midstream.core.decide import compacting, steering
+from midstream.core.decide import compacting, proposing, steering
 from midstream.core.decide.budgets import narrower
 from midstream.core.decide.calls import are_granted, begin_call, call_of, reviewed, unusable
 from midstream.core.decide.delegating import run_workflow
@@ -35,7 +35,7 @@ from midstream.language.errors import did_you_mean
 from midstream.language.names import INTERRUPTED, JOIN_WORKTREE, RUN_WORKFLOW, ErrorKind
 from midstream.language.plan import parsing_tools, tools_for
 from midstream.language.spec import ToolSpec
-from midstream.safety.capability import SHOWN
+from midstream.safety.capability import SHOWN, PermissionMode
 
 MAX_MISSES = 3
 """Unusable replies (empty, no required call, unreadable arguments) in one turn before it fails."""
@@ -52,11 +52,16 @@ def decide(run: Run, input: inputs.AnyInput) -> tuple[e.AnyFact, ...]:
     return tuple(judged(run, input).facts)
 
 
-def judged(run: Run, input: inputs.AnyInput, worked_s: float = 0.0) -> Story:
+def judged(
+    run: Run,
+    input: inputs.AnyInput,
+    worked_s: float = 0.0,
+    mode: PermissionMode | None = None,
+) -> Story:
     """Return the facts an input makes true together with the run folded over them.
 
     For the loop, which needs both: it saves folding the facts of `decide` a second time. `worked_s` are
-    the seconds the run was at work since that was last told.
+    the seconds the run was at work since that was last told, `mode` is how much happens unasked now.
     """
     story, phase = Story(run), run.visit.phase
     # A run that has not started has no rules yet; one that has ended hears nothing any more.
@@ -82,6 +87,11 @@ def judged(run: Run, input: inputs.AnyInput, worked_s: float = 0.0) -> Story:
     # What a branch came to may be what the run around it waited for, and so on outwards.
     while (about := about.around) is not None:
         run_to_completion(about, is_new_request=False)
+    owed = None if mode is None else _request_owed(story.run)
+    # One that was under way in another process begins anew in this one.
+    is_new = isinstance(input, inputs.Recovered) or owed != _request_owed(run)
+    if mode is not None and owed is not None and is_new:
+        proposing.tell_mode(story, proposing.approved_mode(story, input) or mode)
     return story
 
 
@@ -408,6 +418,9 @@ def _approved(story: Story, input: inputs.Approve) -> None:
     if story.run.suspended:
         story.tell(e.RunResumed())
     about = steering.story_at(story, question.branch)
+    if question.about == "plan":
+        proposing.decided(about, question, input, _offered(about.run))
+        return
     call = _call_of(about.run, question)
     if not input.granted:
         about.tell(e.QuestionAnswered(question_id=question.id, answer="no"))

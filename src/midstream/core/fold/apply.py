@@ -106,6 +106,13 @@ def _todo_edited(run: Run, fact: e.TodoEdited) -> Run:
     return with_context(run, fact.context, added(run, fact.context, words)[fact.context])
 
 
+def _mode_told(run: Run, fact: e.ModeTold) -> Run:
+    words = Message(role="user", text=fact.text, author=NOTE)
+    run = replace(run, modes={**run.modes, fact.context: fact.mode})
+    # Branches at work may share the conversation.
+    return with_context(run, fact.context, added(run, fact.context, words)[fact.context])
+
+
 def _with_timer(run: Run, fact: e.TimerSet) -> Run:
     return with_visit(run, timers={**run.visit.timers, fact.timer: fact.until})
 
@@ -162,6 +169,7 @@ FOLDS: dict[type[e.AnyFact], Callable[[Run, Any], Run]] = {
     e.CompactionEnded: summary_ended,
     e.RunRenamed: lambda run, fact: replace(run, name=fact.name),
     e.TodoEdited: _todo_edited,
+    e.ModeTold: _mode_told,
     e.Prompted: prompted,
     e.CallPlanned: planned,
     e.WorkDone: work_done,

@@ -19,6 +19,7 @@ from midstream.core.fold.fold_contexts import added, context_of, spoken, with_sh
 from midstream.core.fold.fold_halts import held_if_due
 from midstream.core.fold.fold_states import after_phase, saved
 from midstream.core.pictures import Picture, pictures_in
+from midstream.core.proposal import steps_to_do
 from midstream.core.run import (
     Correction,
     OpenCall,
@@ -31,7 +32,7 @@ from midstream.core.run import (
     with_visit,
 )
 from midstream.core.todo import LIST_TOOL, Todo, kept_items
-from midstream.language.names import REQUEST_USERS_INPUT, Json
+from midstream.language.names import PROPOSE_PLAN, REQUEST_USERS_INPUT, Json
 from midstream.language.plan import parsing_tools
 
 RECEIVED = "received"
@@ -118,7 +119,7 @@ def returned(run: Run, fact: ToolReturned) -> Run:
         made = next(call for call in turn.calls if call.call.id == fact.call_id)
         begun = after_call(run.background, made, turn.agent, fact.result)
         run = run if begun is run.background else replace(run, background=begun)
-    if fact.name == LIST_TOOL and fact.outcome == "completed":
+    if fact.name in (LIST_TOOL, PROPOSE_PLAN) and fact.outcome == "completed":
         run = _with_todo(run, turn, fact.call_id)
     if not turn.agent or any(call.status != "done" for call in turn.calls):
         return _call_ended(run) if not turn.agent else run
@@ -142,9 +143,15 @@ def returned(run: Run, fact: ToolReturned) -> Run:
 
 
 def _with_todo(run: Run, turn: Turn, call_id: str) -> Run:
-    """Return the run with the list that a call of `todo` kept."""
+    """Return the run with the list that a call of `todo` kept, or the steps of an approved plan."""
     made = next(call for call in turn.calls if call.call.id == call_id)
-    items = kept_items(made.arguments)
+    if made.call.name == LIST_TOOL:
+        items = kept_items(made.arguments)
+    else:
+        items = steps_to_do(made.arguments)
+        # What it was told last says which mode it is now.
+        modes = {c: mode for c, mode in run.modes.items() if c != context_of(run, turn.agent)}
+        run = replace(run, modes=modes)
     return run if items is None else replace(run, todo=Todo(items=items, agent=turn.agent))
 
 

@@ -154,6 +154,7 @@ async def hand_over(machine: Machine, mail: Mail) -> None:
                 for_run=mail.for_run,
                 note=mail.text,
                 edited=mail.edited,
+                mode=mail.mode,
             )
             await machine.approve(mail.question, decision)
         case "revoke":

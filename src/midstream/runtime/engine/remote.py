@@ -253,6 +253,7 @@ class RemoteMachine:
                 granted=decision.granted,
                 for_run=decision.for_run,
                 edited=decision.edited,
+                mode=decision.mode,
             ),
         )
 
