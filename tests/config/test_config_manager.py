@@ -431,3 +431,57 @@ def test_the_places_are_those_platformdirs_gives(
 
 def test_the_state_folder_can_be_moved(place: Place) -> None:
     assert place.config().state_dir == place.state
+
+
+# --- what looks at changes ------------------------------------------------------------------------
+
+OWN_CHECKERS = (
+    '{"diagnostics": {"*.py *.pyi": "ruff check {files}", "*.ts": ["tsc", "eslint {files}"]}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("user", "workspace", "counts"),
+    [
+        ("{}", "{}", True),
+        ('{"diagnostics": false}', "{}", False),
+        ("{}", '{"diagnostics": false}', False),
+        ('{"diagnostics": false}', OWN_CHECKERS, False),
+        ('{"diagnostics": false}', '{"diagnostics": true}', False),
+        (
+            "{}",
+            OWN_CHECKERS,
+            {"*.py *.pyi": ["ruff check {files}"], "*.ts": ["tsc", "eslint {files}"]},
+        ),
+        (OWN_CHECKERS, '{"diagnostics": {"*.go": "go vet"}}', {"*.go": ["go vet"]}),
+    ],
+)
+def test_what_checks_changes_is_said_by_any_layer_and_turned_off_by_any(
+    place: Place, user: str, workspace: str, counts: object
+) -> None:
+    place.user_file("application.json", user)
+    place.workspace_file("application.json", workspace)
+
+    config = place.config(trusted=True)
+
+    assert config.notices == ()
+    assert config.diagnostics == counts
+
+
+@pytest.mark.parametrize(
+    "value", ['"ruff"', "1", '{"*.py": 3}', '{"*.py": [1]}', '{"": "ruff"}', '{"*.py": " "}']
+)
+def test_what_is_no_command_is_told_and_the_projects_checkers_count(
+    place: Place, value: str
+) -> None:
+    place.user_file("application.json", f'{{"diagnostics": {value}}}')
+    config = place.config()
+
+    assert len(config.notices) == 1
+    assert config.diagnostics is True
+
+
+def test_what_a_workspace_nobody_trusts_says_of_checkers_is_not_read(place: Place) -> None:
+    place.workspace_file("application.json", OWN_CHECKERS)
+
+    assert place.config().diagnostics is True

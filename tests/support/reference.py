@@ -49,6 +49,7 @@ def references() -> tuple[Reference, ...]:
         _burst(),
         _steer(),
         _soft_stop(),
+        _checked(),
         _chat(),
         _compacted(),
         *of_states(),
@@ -406,6 +407,25 @@ def _soft_stop() -> Reference:
         moves=(Move(cue="digging", text="mind the cable"),),
         path=("start", "start", "stop"),
         ledger=("dig-1",),
+    )
+
+
+def _checked() -> Reference:
+    """Words while a `once` tool that has done its work is being checked: it stands as done."""
+    edit = StageTool(name="edit", effect="once", cue="checking", is_checked=True)
+
+    def model(request: ModelRequest) -> Reply:
+        return works(request, call("edit", key="edit-1"), then="It is in there.")
+
+    return Reference(
+        name="checked",
+        definition=desk([{"name": "start", "agent": "worker"}], (edit,)),
+        handlers=script(),
+        model=model,
+        tools=(edit,),
+        moves=(Move(cue="checking", text="no, rename it"),),
+        path=("start", "start", "stop"),
+        ledger=("edit-1",),
     )
 
 

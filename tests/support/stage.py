@@ -68,12 +68,16 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StageTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool of a reference; it returns its `key`. With a `cue` it stands still in the middle."""
+    """A tool of a reference; it returns its `key`. With a `cue` it stands still in the middle.
+
+    One that `is_checked` has done its work by then, and says so.
+    """
 
     name: str
     effect: Effect = "read"
     needs_approval: bool = False
     cue: str = ""
+    is_checked: bool = False
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,12 +223,15 @@ class StagedTools:
         if tool.effect == "once":
             self._ledger(str(arguments["key"]))
         await asyncio.sleep(0)
+        done = ToolOutcome(outcome="completed", text=f"done: {arguments['key']}")
+        if tool.is_checked:
+            await context.done(done)
         if tool.cue:
             async with self._stage.stand(tool.cue) as gate:
                 await _first_of(gate.wait(), context.stop.wait())
-            if context.stop.is_set():
+            if context.stop.is_set() and not tool.is_checked:
                 return ToolOutcome(outcome="stopped", text=f"stopped after {arguments['key']}")
-        return ToolOutcome(outcome="completed", text=f"done: {arguments['key']}")
+        return done
 
 
 # --- the person ---------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """What a tool did to files: its difference on the screen where nobody has seen it before."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,6 +40,15 @@ def told(*events: AnyFact | AnyNotice, renderer: EventRenderer | None = None) ->
 def test_a_change_nobody_was_asked_about_is_shown_as_a_difference() -> None:
     assert told(CALLED, CHANGED, RETURNED) == (
         "✓ edit_file(a.py) · +1 -1\n  ┊ @@ -1,2 +1,2 @@\n  ┊ -x = 1\n  ┊ +x = 2\n  ┊  y = 3\n"
+    )
+
+
+def test_what_its_checkers_say_is_a_line_below_it() -> None:
+    noted = msgspec.structs.replace(RETURNED, note="2 new problems: ruff")
+
+    assert told(CALLED, CHANGED, noted) == (
+        "✓ edit_file(a.py) · +1 -1\n  ┊ @@ -1,2 +1,2 @@\n  ┊ -x = 1\n  ┊ +x = 2\n  ┊  y = 3\n"
+        "· 2 new problems: ruff\n"
     )
 
 

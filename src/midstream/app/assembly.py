@@ -130,6 +130,7 @@ def parts(
     from midstream.runtime.engine.local import LocalEngine
     from midstream.runtime.ports import World
     from midstream.runtime.workflow_library import WorkflowLibrary
+    from midstream.tools.diagnostics import diagnostics_of
     from midstream.tools.manager import ToolManager, built_in_tools
     from midstream.tools.permissions import Permissions
     from midstream.tools.user_tools import WorkflowTools
@@ -147,7 +148,10 @@ def parts(
     permissions = Permissions(rules, sandbox=lambda: sandbox.level_in(options.workspace))
     searches = search_tools(config.web_search)
     built_in = (*built_in_tools(sandbox), *_skill_tools(config), *searches)
-    manager = ToolManager(own, built_in=built_in, policy=permissions.policy)
+    diagnostics = diagnostics_of(config.diagnostics)
+    manager = ToolManager(
+        own, built_in=built_in, policy=permissions.policy, diagnostics=diagnostics
+    )
     mcp, mcp_notices = mcp_of(config)
     if mcp is not None:
         manager.put(mcp.servers.tools())

@@ -194,6 +194,7 @@ def _all(config: ConfigManager, terminal: int) -> Iterator[Finding]:
     yield from _programs(config.workspace)
     yield _code()
     yield from _sandbox(config, again=False, whole=False)
+    yield from _checkers(config)
     yield from _servers(config)
     yield from _hooks(config)
 
@@ -454,6 +455,26 @@ def _hooks(config: ConfigManager) -> Iterator[Finding]:
         yield Finding("hooks", "note", str(problem))
     if hooks and not problems:
         yield Finding("hooks", "ok", "; ".join(f"{event}: {what}" for event, what in listed(hooks)))
+
+
+def _checkers(config: ConfigManager) -> Iterator[Finding]:
+    """Yield whether what agents change is checked, where the workspace has checkers."""
+    from midstream.tools.diagnostics import diagnostics_of
+
+    diagnostics = diagnostics_of(config.diagnostics)
+    if config.is_untrusted or diagnostics is None:
+        return
+    names = ", ".join(each.name for each in diagnostics.checkers(config.workspace))
+    mode, hint = config.permissions.mode, ""
+    if mode != "auto":
+        hint = (
+            f"In the permission mode {mode} they run only where a rule allows it; auto lets them."
+        )
+    elif sandbox_of(config).measure().level != "full":
+        hint = "They run in a whole sandbox only, which there is none of here."
+    if names:
+        words = f"{names}: look at what agents change"
+        yield Finding("checkers", "note" if hint else "ok", words, hint)
 
 
 def _servers(config: ConfigManager) -> Iterator[Finding]:

@@ -45,6 +45,7 @@ from midstream.config.settings import (
     BUDGET,
     BUDGET_PARTS,
     CURRENT_MODE,
+    DIAGNOSTICS,
     EDITING,
     FRACTIONAL,
     KEYS,
@@ -236,6 +237,18 @@ class ConfigManager:
     def auto_compact(self) -> bool:
         """Return whether a chat that nears what its model takes is summarised unasked."""
         return self.value(AUTO_COMPACT) == "true"
+
+    @property
+    def diagnostics(self) -> dict[str, list[str]] | bool:
+        """Return the commands that check changes, by patterns; True: those the project's files name.
+
+        Once a layer says false, none does: a workspace cannot turn on what a person has turned off.
+        """
+        said = [values[DIAGNOSTICS] for _, values in self._said.values() if DIAGNOSTICS in values]
+        if "false" in said:
+            return False
+        commands: dict[str, list[str]] | bool = json.loads(self.value(DIAGNOSTICS))
+        return commands
 
     @property
     def editing(self) -> Editing:

@@ -62,6 +62,12 @@ def commands_of(folder: Path) -> Iterator[str]:
             yield commands
 
 
+def tables_of(folder: Path) -> dict[str, set[str]]:
+    """Return the keys of each table of tools in a project's pyproject.toml. Waits for the disk."""
+    tools = _table(_toml(folder / "pyproject.toml"), "tool")
+    return {name: set(_table(tools, name)) for name in tools}
+
+
 def _text(path: Path) -> str:
     try:
         if path.is_symlink() or not path.is_file():

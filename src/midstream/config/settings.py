@@ -32,6 +32,7 @@ CURRENT_MODE: Final = "currentMode"
 DEFAULT_ROLE: Final = "defaultRole"
 AUTO_RESUME: Final = "autoResume"
 AUTO_COMPACT: Final = "autoCompact"
+DIAGNOSTICS: Final = "diagnostics"
 EDITING: Final = "editing"
 EDITINGS: Final[tuple[Editing, ...]] = ("emacs", "vi")
 NOTIFICATIONS: Final = "notifications"
@@ -78,6 +79,9 @@ RULE_LISTS: Final = ("allow", "ask", "deny")
 RULE_KEYS: Final = tuple(f"{PERMISSIONS}.{each}" for each in RULE_LISTS)
 """The lists as `read_settings` returns them, each a JSON list of texts. No layer's hides another's."""
 
+MAX_CHECKERS: Final = 8
+"""Commands that check the same files."""
+
 MAX_RULES: Final = 200
 """Rules of a list."""
 
@@ -87,6 +91,7 @@ KEYS: Final = (
     CURRENT_MODE,
     AUTO_RESUME,
     AUTO_COMPACT,
+    DIAGNOSTICS,
     PERMISSION_MODE,
     EDITING,
     NOTIFICATIONS,
@@ -99,6 +104,7 @@ KEYS: Final = (
 _TOP: Final = (
     *(CURRENT_MODE, DEFAULT_ROLE, AUTO_RESUME, PERMISSION_MODE, PERMISSIONS, MODELS, PATIENCE),
     *(BUDGET, "mcpServers", EDITING, NOTIFICATIONS, AUTO_COMPACT, WEB_SEARCH, "hooks", *LOOKS),
+    DIAGNOSTICS,
 )
 _LONGEST_S: Final = 86_400.0
 
@@ -182,6 +188,22 @@ def _truth(key: str, node: Node, report: Report) -> dict[str, str]:
     if not fit(node, bool, report):
         return {}
     return {key: "true" if node.value else "false"}
+
+
+def _diagnostics(node: Node, report: Report) -> dict[str, str]:
+    """Return whether changes are checked, or a JSON object of commands by patterns of files."""
+    if node.kind != "object":
+        return _truth(DIAGNOSTICS, node, report)
+    found: dict[str, list[str]] = {}
+    for patterns, member in node.members.items():
+        said = member.node.items if member.node.kind == "array" else (member.node,)
+        commands = [each.value for each in said if each.kind == "string" and each.value.strip()]
+        if not patterns.strip() or len(commands) < len(said) or len(commands) > MAX_CHECKERS:
+            form = 'such as {"*.py": "ruff check {files}"}'
+            report.error(member.node, f"expected a command, or some, for files {form}.")
+        else:
+            found[patterns] = commands
+    return {DIAGNOSTICS: json.dumps(found)} if found else {}
 
 
 def _choice(key: str, known: Sequence[str], node: Node, report: Report) -> dict[str, str]:
@@ -282,6 +304,7 @@ def _web_search(node: Node, report: Report) -> dict[str, str]:
 _READERS: Final[Mapping[str, Callable[[Node, Report], dict[str, str]]]] = {
     AUTO_RESUME: partial(_truth, AUTO_RESUME),
     AUTO_COMPACT: partial(_truth, AUTO_COMPACT),
+    DIAGNOSTICS: _diagnostics,
     PERMISSION_MODE: partial(_choice, PERMISSION_MODE, PERMISSION_MODES),
     EDITING: partial(_choice, EDITING, EDITINGS),
     NOTIFICATIONS: partial(_choice, NOTIFICATIONS, NOTIFICATION_KINDS),

@@ -19,6 +19,7 @@ from midstream.config.settings import (
     BUDGET,
     BUDGET_PARTS,
     CURRENT_MODE,
+    DIAGNOSTICS,
     EDITING,
     KEYS,
     MODEL_KEYS,
@@ -153,6 +154,7 @@ def effect(config: ConfigManager, key: str) -> str:
 FEW_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     AUTO_RESUME: ("true", "false"),
     AUTO_COMPACT: ("true", "false"),
+    DIAGNOSTICS: ("true", "false"),
     EDITING: get_args(Editing),
     NOTIFICATIONS: get_args(Notifications),
     THEME: THEME_NAMES,

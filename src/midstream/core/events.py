@@ -437,7 +437,9 @@ class CallEdited(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
 
 
 class ToolEnded(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="tool_ended"):
-    """A tool call has ended so, and hooks have their say before its agent is told (`tool_returned`)."""
+    """A tool call has ended so; what it changed is yet to be checked, or hooks have their say, before its
+    agent is told (`tool_returned`).
+    """
 
     call_id: str
     outcome: Outcome
@@ -465,13 +467,17 @@ class HookRan(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag
 class ToolReturned(
     Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="tool_returned"
 ):
-    """A tool call ended; `result` is what the model is told, `pictures` what it is shown."""
+    """A tool call ended; `result` is what the model is told, `pictures` what it is shown.
+
+    `note` is what a person is to hear of it beside that, in a line.
+    """
 
     call_id: str
     name: str
     outcome: Outcome
     result: str
     pictures: tuple[Picture, ...] = ()
+    note: str = ""
 
 
 class QuestionAsked(

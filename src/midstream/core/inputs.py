@@ -122,20 +122,23 @@ class HandlerLogged(Input, frozen=True, kw_only=True, gc=False):
 
 
 class ToolEnded(Input, frozen=True, kw_only=True, gc=False):
-    """A tool call ended by itself; hooks have their say before it is finished."""
+    """A tool call ended by itself; it is checked, or hooks have their say, before it is finished."""
 
     key: EffectKey
     ended: Ended
 
 
 class ToolFinished(Input, frozen=True, kw_only=True, gc=False):
-    """A tool call ended, by itself or because it was told to stop. `hooks` had their say after it."""
+    """A tool call ended, by itself or because it was told to stop. `hooks` had their say after it;
+    `note` is for a person.
+    """
 
     key: EffectKey
     outcome: Outcome
     text: str
     pictures: tuple[Picture, ...] = ()
     hooks: tuple[HookRan, ...] = ()
+    note: str = ""
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True, gc=False):

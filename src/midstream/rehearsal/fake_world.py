@@ -10,7 +10,7 @@ kept, read back from the very bytes.
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -67,6 +67,7 @@ class Standing(msgspec.Struct, eq=False, kw_only=True):
     arguments: dict[str, Json] = {}
     call_id: str = ""
     until: float = 0.0
+    tell_done: Callable[[ToolOutcome], Awaitable[None]] | None = None
     request: ModelRequest | None = None
     listener: ReplyListener | None = None
 
@@ -362,7 +363,12 @@ class _Life:
         if spec is None or spec.effect == "once":
             self.fake.effects[call_id] = self.fake.effects.get(call_id, 0) + 1
         outcome: ToolOutcome = await self._stand(
-            kind="tool", key=key, name=name, arguments=arguments, call_id=call_id
+            kind="tool",
+            key=key,
+            name=name,
+            arguments=arguments,
+            call_id=call_id,
+            tell_done=context.done,
         )
         return outcome
 
@@ -410,6 +416,7 @@ class _Life:
         request: ModelRequest | None = None,
         listener: ReplyListener | None = None,
         state: str | None = None,
+        tell_done: Callable[[ToolOutcome], Awaitable[None]] | None = None,
     ) -> Json:
         standing = Standing(
             kind=kind,
@@ -423,6 +430,7 @@ class _Life:
             until=until,
             request=request,
             listener=listener,
+            tell_done=tell_done,
         )
         self.standing[key] = standing
         try:

@@ -82,6 +82,16 @@ class ToolReturned(Step, frozen=True, kw_only=True, omit_defaults=True, tag="too
     arguments: dict[str, Json] = {}
     outcome: Outcome = "completed"
     result: str = ""
+    note: str = ""
+
+
+class ToolEnded(Step, frozen=True, kw_only=True, omit_defaults=True, tag="tool_ended"):
+    """A tool call had changed what it was to change, and began to look at what came of it."""
+
+    tool: str
+    arguments: dict[str, Json] = {}
+    outcome: Outcome = "completed"
+    result: str = ""
 
 
 class UserSaid(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_said"):
@@ -205,6 +215,7 @@ AnyStep: TypeAlias = (
     ModelReplied
     | ModelFailed
     | ToolReturned
+    | ToolEnded
     | UserSaid
     | UserAnswered
     | UserDecided

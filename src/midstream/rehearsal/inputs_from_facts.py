@@ -257,6 +257,7 @@ def _finished(
         text=without_change(fact.result).removesuffix(more),
         pictures=fact.pictures,
         hooks=hooks,
+        note=fact.note,
     )
 
 

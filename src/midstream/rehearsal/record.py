@@ -101,7 +101,7 @@ def _has_handler_at_work(run: Run) -> bool:
 def _step(input: inputs.AnyInput, run: Run, heard: Heard, began: float) -> form.AnyStep | None:
     """Return what happened from outside; None for what the workflow did, or what changed nothing."""
     match input:
-        case inputs.ToolFinished() | inputs.CallReviewed(kind="deny"):
+        case inputs.ToolFinished() | inputs.ToolEnded() | inputs.CallReviewed(kind="deny"):
             return _tool_step(input, owner_of(run, input.key))
         case inputs.TimerRang():
             return _time_step(input, owner_of(run, input.key))
@@ -144,11 +144,23 @@ def _step(input: inputs.AnyInput, run: Run, heard: Heard, began: float) -> form.
             return None
 
 
-def _tool_step(input: inputs.ToolFinished | inputs.CallReviewed, here: Run) -> form.AnyStep:
-    """Return how a call ended, or that its review refused it."""
+def _tool_step(
+    input: inputs.ToolFinished | inputs.ToolEnded | inputs.CallReviewed, here: Run
+) -> form.AnyStep:
+    """Return how a call ended, also one that was yet to be checked, or that its review refused it."""
     assert here.visit.turn is not None
     made = next(c for c in here.visit.turn.calls if c.call.id == input.key[-1])
+    note = ""
+    if isinstance(input, inputs.ToolEnded):
+        return form.ToolEnded(
+            tool=made.call.name,
+            arguments=made.asked,
+            outcome=input.ended.outcome,
+            result=input.ended.result,
+            branch=here.branch.path,
+        )
     if isinstance(input, inputs.ToolFinished):
+        note = input.note
         # Hooks are no part of the workflow: what they made of the call and its result is the world's.
         outcome, result = input.outcome, with_hooks(made, input.text, input.hooks)
     else:
@@ -159,6 +171,7 @@ def _tool_step(input: inputs.ToolFinished | inputs.CallReviewed, here: Run) -> f
         arguments=made.asked,
         outcome=outcome,
         result=result,
+        note=note,
         branch=here.branch.path,
     )
 

@@ -95,6 +95,8 @@ class Driver:
                 return self._reply(step)
             case form.ToolReturned():
                 return self._return(step)
+            case form.ToolEnded():
+                return await self._done_call(step)
             case form.UserSaid():
                 self._see(step.shown, step.shown_in, calling=step.calling)
                 await self.say(step)
@@ -215,13 +217,25 @@ class Driver:
         return None
 
     def _return(self, step: form.ToolReturned) -> Misfit | None:
+        if (standing := self._standing_call(step)) is None:
+            return self.misfit(step)
+        outcome = ToolOutcome(outcome=step.outcome, text=step.result, note=step.note)
+        self.fake.life.finish(standing, outcome)
+        return None
+
+    async def _done_call(self, step: form.ToolEnded) -> Misfit | None:
+        standing = self._standing_call(step)
+        if standing is None or standing.tell_done is None:
+            return self.misfit(step)
+        await standing.tell_done(ToolOutcome(outcome=step.outcome, text=step.result))
+        return None
+
+    def _standing_call(self, step: form.ToolReturned | form.ToolEnded) -> Standing | None:
         for standing in self.fake.life.standing.values():
             is_it = standing.name == step.tool and standing.arguments == step.arguments
             if standing.kind == "tool" and is_it and standing.branch == step.branch:
-                outcome = ToolOutcome(outcome=step.outcome, text=step.result)
-                self.fake.life.finish(standing, outcome)
-                return None
-        return self.misfit(step)
+                return standing
+        return None
 
     def _ring(self, step: form.TimeCame) -> Misfit | None:
         timer = self.standing("timer", step.timer, step.branch)

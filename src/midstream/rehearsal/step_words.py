@@ -33,6 +33,8 @@ def _in_words(step: form.AnyStep) -> str:
             return clipped(f"{step.agent} is asked in {step.state} and fails: {step.error}")
         case form.ToolReturned():
             return clipped(f"{step.tool}({as_json(step.arguments)}) returns: {step.result}")
+        case form.ToolEnded():
+            return clipped(f"{step.tool}({as_json(step.arguments)}) has changed: {step.result}")
         case form.UserSaid():
             return clipped(f"the user says: {step.text}")
         case form.UserAnswered():

@@ -43,7 +43,7 @@ from midstream.runtime.hooks import (
 )
 from midstream.runtime.json_values import copied, kept_call, kept_choice, kept_usage
 from midstream.runtime.pictures import kept_pictures, with_contents
-from midstream.runtime.ports import Clock, Handlers, ToolContext
+from midstream.runtime.ports import Clock, Handlers, ToolContext, ToolOutcome
 from midstream.runtime.ports import World as World
 from midstream.runtime.redact_results import (
     WITHHELD,
@@ -218,6 +218,8 @@ async def call_tool(
             background=background,
             granted=(*exact_grants(call.name, effect.granted, run, world), *allowed, *own),
             worktrees=run.branch.worktrees,
+            done=partial(_done, effect, world, put),
+            is_last_change=_is_last_change(run, call.id),
         )
         if not own:
             # In a worktree its git branch is the record: nothing there is for undo to put back.
@@ -236,8 +238,9 @@ async def call_tool(
             raise ValueError(f"{ended.outcome!r} is no outcome")
         text = await kept(ended.text, world)
         shown = await kept_pictures(ended.pictures, world.blobs)
+        note = short(ended.note, world.redactor)
         answer = inputs.ToolFinished(
-            key=effect.key, outcome=ended.outcome, text=text, pictures=shown
+            key=effect.key, outcome=ended.outcome, text=text, pictures=shown, note=note
         )
         if hears_of(ended.outcome, call.name, world) and not flight.stop.is_set():
             # That it has ended is journaled first: a crash while a hook runs leaves nothing unknown. Where
@@ -245,7 +248,7 @@ async def call_tool(
             done = ToolEnded(call_id=call.id, outcome=ended.outcome, result=text, pictures=shown)
             with suppress(JournalFull):
                 await put(inputs.ToolEnded(key=effect.key, ended=done))
-            await _hooked(effect, done, run, world, workspace, flight.stop, post)
+            await _hooked(effect, done, run, world, workspace, flight.stop, post, note)
             return
     except MidstreamError as error:
         words = short(with_hint(error.what, error.hint), world.redactor)
@@ -259,7 +262,7 @@ async def call_tool(
 
 
 def _finished(
-    effect: CallTool, ended: ToolEnded, hooks: tuple[HookRan, ...] = ()
+    effect: CallTool, ended: ToolEnded, hooks: tuple[HookRan, ...] = (), note: str = ""
 ) -> inputs.ToolFinished:
     return inputs.ToolFinished(
         key=effect.key,
@@ -267,7 +270,23 @@ def _finished(
         text=ended.result,
         pictures=ended.pictures,
         hooks=hooks,
+        note=note,
     )
+
+
+def _is_last_change(run: Run, call_id: str) -> bool:
+    """Return whether no call after this one, in the same reply, is to change anything."""
+    calls = () if run.visit.turn is None else run.visit.turn.calls
+    after = [call.call.id for call in calls].index(call_id) + 1 if calls else 0
+    return all(call.effect == "read" or call.status == "done" for call in calls[after:])
+
+
+async def _done(effect: CallTool, world: World, put: Put, ended: ToolOutcome, /) -> None:
+    """Journal what a call has changed, before it looks at what came of that; see `ToolContext`."""
+    text = await kept(ended.text, world)
+    shown = await kept_pictures(ended.pictures, world.blobs)
+    done = ToolEnded(call_id=effect.call.id, outcome=ended.outcome, result=text, pictures=shown)
+    await put(inputs.ToolEnded(key=effect.key, ended=done))
 
 
 async def _hooked(
@@ -278,6 +297,7 @@ async def _hooked(
     workspace: Path,
     stop: asyncio.Event,
     post: Post,
+    note: str = "",
 ) -> None:
     """Let hooks have their say of a call that has ended, and post its end."""
     try:
@@ -286,7 +306,7 @@ async def _hooked(
         if not _is_for_us(error):
             raise
         ran = (HookRan(event=AFTER_TOOL, hook="?", problem=named(error, world.redactor)),)
-    post(_finished(effect, ended, ran))
+    post(_finished(effect, ended, ran, note))
 
 
 async def _kept_unless_secret(data: bytes, world: World) -> str:

@@ -102,11 +102,15 @@ class Model(Protocol):
 
 
 class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a call ended, what the model is told, and the pictures it is shown: their bytes, by name."""
+    """How a call ended, what the model is told, and the pictures it is shown: their bytes, by name.
+
+    `note` is a line for a person beside it.
+    """
 
     outcome: Outcome
     text: str
     pictures: Mapping[str, bytes] = {}
+    note: str = ""
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +136,10 @@ class Changing(Protocol):
     ) -> Awaitable[None]:
         """Return once it is written down."""
         ...
+
+
+async def _untold(outcome: ToolOutcome, /) -> None:
+    """Tell nobody that a call is done: no run stands behind it."""
 
 
 async def _unrecorded(
@@ -173,6 +181,10 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     that very thing by its name. `changed(diff)` hears what was done to a file once it is done, from any
     thread. `call` is the id of the call, `background` begins what goes on after it, None where nothing may.
     `worktrees` are the git worktrees the call is made in, the innermost last: mostly none.
+
+    `done(outcome)` is to be awaited by a call that has changed what it was to change, and still looks at
+    what came of it: from then on a halt or a crash ends it with that outcome. `is_last_change`: no later
+    call of the same reply changes anything.
     """
 
     workspace: Path
@@ -190,6 +202,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     call: str = ""
     background: "Background | None" = None
     worktrees: tuple[str, ...] = ()
+    done: Callable[[ToolOutcome], Awaitable[None]] = _untold
+    is_last_change: bool = True
 
 
 class Tools(Protocol):

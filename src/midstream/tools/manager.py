@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from midstream.core.background import TERMINAL
 from midstream.core.call_notes import NOT_AS_SEEN
 from midstream.language.errors import MidstreamError, did_you_mean
 from midstream.language.names import JOIN_WORKTREE, OPEN_WORKTREE, Json
@@ -25,6 +26,7 @@ from midstream.safety.policy import Policy, Verdict, is_named, judged, kept_from
 from midstream.safety.rules import covers, is_told_by_name
 from midstream.system.offloop import in_thread
 from midstream.tools.base import Planned, Result, Stopped, Tool
+from midstream.tools.diagnostics import Diagnostics, Ran
 from midstream.tools.tool_text import capped, cleaned
 from midstream.tools.validation import validate
 
@@ -37,6 +39,11 @@ SOFT_STOP_S: Final = 6.0
 PLAN_S: Final = 20.0
 """How long it may take to find out what a call would do, in seconds."""
 
+_NOT_FOR_CHECKERS: Final = ("outside", "net", "write_protected")
+"""What nothing may ask for that runs by itself after a change."""
+
+_WOULD_ASK = "a person would have to be asked (/permissions auto, or a rule that allows it)"
+
 _UNFIT = "Not run, the arguments do not fit: "
 _VERIFY = "verify before repeating it"
 
@@ -46,6 +53,7 @@ class ToolManager:
 
     `tools` are the user's own; built-in ones come first unless
     `built_in` says otherwise. Calls of tools with a plan are judged by the `policy` of the moment.
+    What calls change is looked at by the checkers of `diagnostics`, if any.
     """
 
     def __init__(
@@ -54,8 +62,10 @@ class ToolManager:
         *,
         built_in: Iterable[Tool] | None = None,
         policy: Callable[[], Policy] = Policy,
+        diagnostics: Diagnostics | None = None,
     ) -> None:
         self._policy = policy
+        self._diagnostics = diagnostics
         if built_in is None:
             built_in = built_in_tools()
         self._tools: dict[str, Tool] = {}
@@ -199,6 +209,39 @@ class ToolManager:
         is set; a `once` tool is given `SOFT_STOP_S` to end by itself and say how. The text has no
         NUL and no lone surrogate, and its middle is left out beyond `midstream.tools.tool_text.MAX_CHARS`.
         """
+        changes = name in self._tools and self._tools[name].spec.effect != "read"
+        if self._diagnostics is None or not changes:
+            return await self._called(name, arguments, context)
+        watch = self._diagnostics.watch(context, self._run_checker)
+        ended = await self._called(name, arguments, watch.context)
+        return await watch.checked(ended)
+
+    async def _run_checker(self, line: str, timeout_s: float, context: ToolContext) -> Ran:
+        """Return what a command said that looks at a change, run as a command of the agent would be.
+
+        Where a person would have to be asked, or it would not be in the sandbox, it is not run.
+        """
+        tool = self._tools.get(TERMINAL)
+        if tool is None:
+            return Ran(refused="there is nothing to run commands with")
+        arguments: dict[str, Json] = {"command": line, "timeout_s": timeout_s}
+        planned = await _planned(tool, arguments, self._with_policy(context))
+        if isinstance(planned, ToolOutcome):
+            return Ran(refused=planned.text)
+        if any(each.kind in _NOT_FOR_CHECKERS for each in planned.requests):
+            return Ran(refused="it would not run in a whole sandbox")
+        verdict = self._verdict(tool, planned, context)
+        if verdict.kind == "ask":
+            return Ran(refused=_WOULD_ASK)
+        if verdict.kind == "deny":
+            return Ran(refused=verdict.reason)
+        ended = await self._called(TERMINAL, arguments, context)
+        return Ran(outcome=ended.outcome, text=ended.text)
+
+    async def _called(
+        self, name: str, arguments: dict[str, Json], context: ToolContext
+    ) -> ToolOutcome:
+        """Return how the call ended, as `call` does; what it changed is not looked at."""
         tool = self._tools.get(name)
         if tool is None:
             hint = did_you_mean(name, self._tools)

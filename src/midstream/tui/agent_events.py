@@ -198,7 +198,8 @@ class AgentEvents:
             found.append(result_in_full(fact.result[:MAX_CHARS]))
         else:
             found += last_words(fact)
-        return found
+        noted = own_words(fact.note, "note") if fact.note else []
+        return found + self._branches.labelled(run, fact.branch, noted)
 
 
 # --- what can be shown in full later --------------------------------------------------------------

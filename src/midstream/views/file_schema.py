@@ -167,6 +167,23 @@ def settings_schema() -> dict[str, Json]:
             "A workspace's file may not say so.",
             "type": "boolean",
         },
+        "diagnostics": {
+            "description": "Whether the project's own checkers (ruff, mypy, eslint, tsc, ...) look at what "
+            "was changed; or the commands that do, by the files they are for. {files} stands for those.",
+            "oneOf": [
+                {"type": "boolean"},
+                {
+                    "type": "object",
+                    "additionalProperties": {
+                        "oneOf": [
+                            {"type": "string"},
+                            {"type": "array", "items": {"type": "string"}, "maxItems": 8},
+                        ]
+                    },
+                    "examples": [{"*.py": ["ruff check {files}", "mypy {files}"]}],
+                },
+            ],
+        },
         "editing": {
             "description": "Whose keys the line is edited with. A workspace's file may not say so.",
             "enum": ["emacs", "vi"],

@@ -375,7 +375,7 @@ def _tool_finished(story: Story, input: inputs.ToolFinished) -> None:
             for ran in input.hooks:
                 story.tell(ran)
             text = with_change(call_of(story.run, open_call.call.id), input.text)
-            story.close_call(open_call.call.id, input.outcome, text, input.pictures)
+            story.close_call(open_call.call.id, input.outcome, text, input.pictures, input.note)
             return
 
 

@@ -454,7 +454,7 @@ def halt(
     unsure = {q.call_id for q in story.own_questions() if _is_about_outcome(run, q)}
     for open_call in () if story.run.visit.turn is None else story.run.visit.turn.calls:
         if open_call.ended is not None and open_call.status in ("running", "stopping"):
-            # Only hooks were yet to have their say; they are killed.
+            # Only a check was to come, or hooks were to have their say; they are killed.
             ended = open_call.ended
             text = with_change(open_call, ended.result)
             story.close_call(open_call.call.id, ended.outcome, text, ended.pictures)

@@ -55,14 +55,24 @@ class Story:
         ]
 
     def close_call(
-        self, call_id: str, outcome: Outcome, result: str, pictures: tuple[Picture, ...] = ()
+        self,
+        call_id: str,
+        outcome: Outcome,
+        result: str,
+        pictures: tuple[Picture, ...] = (),
+        note: str = "",
     ) -> None:
         """Tell how an open tool call ended."""
         assert self.run.visit.turn is not None
         name = next(c.call.name for c in self.run.visit.turn.calls if c.call.id == call_id)
         self.tell(
             e.ToolReturned(
-                call_id=call_id, name=name, outcome=outcome, result=result, pictures=pictures
+                call_id=call_id,
+                name=name,
+                outcome=outcome,
+                result=result,
+                pictures=pictures,
+                note=note,
             )
         )
 
