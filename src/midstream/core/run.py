@@ -499,6 +499,13 @@ def git_branch(run: Run) -> str:
     return f"midstream/{run.id}/{run.branch.worktrees[-1]}"
 
 
+def kept_words(branch: Run) -> str:
+    """Return where the work of a branch is that did not come to its end, "" where it has no worktree."""
+    if not branch.branch.has_worktree:
+        return ""
+    return f"What it had changed, if anything, is kept on the git branch {git_branch(branch)}."
+
+
 CALLED = "@"
 """What `BranchOf.flows` begins with in a workflow that a call runs: none of those its run is made of."""
 

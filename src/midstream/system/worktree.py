@@ -60,7 +60,8 @@ _ONE_AT_A_TIME = threading.RLock()
 
 class Worktree(msgspec.Struct, frozen=True, kw_only=True):
     """A worktree as its note has it: `base` is the commit it began with, `merged` the one all of which is
-    in the work tree it was made from, "" before that. `git` is its own part of the `repository`.
+    in the work tree it was made from, "" before that; `kept` the last one, once it is being put away. `git`
+    is its own part of the `repository`.
     """
 
     path: str
@@ -69,6 +70,7 @@ class Worktree(msgspec.Struct, frozen=True, kw_only=True):
     branch: str
     base: str
     merged: str = ""
+    kept: str = ""
 
 
 class Merge(msgspec.Struct, frozen=True, kw_only=True):
@@ -480,14 +482,19 @@ def _marked(text: bytes) -> str:
 
 def _put_away(workspace: Path, run: str, name: str) -> None:
     path = _folder_of(run, name)
-    made = found(run, name)
+    made = _noted(path)
     git = _Git(workspace, workspace, workspace / ".git")
     if made is None:
         _clear(git, path, f"midstream/{run}/{name}")
     else:
-        commit = _committed(workspace, made)
+        if path.is_dir() and not made.kept:
+            # Noted before a file of it goes: what is missing later was not removed by an agent.
+            made = msgspec.structs.replace(made, kept=_committed(workspace, made))
+            _write_note(path, made)
         _take_away(git, path)
-        if commit in (made.base, made.merged):
-            git.said("update-ref", "-d", f"refs/heads/{made.branch}", commit)
+        ref = f"refs/heads/{made.branch}"
+        is_needed = not made.kept or made.kept not in (made.base, made.merged)
+        if not is_needed and _is_there(git, "show-ref", "--verify", "--quiet", ref):
+            git.said("update-ref", "-d", ref, made.kept)
     for note in (_note_of(path), path.with_name(f"{path.name}.json-new")):
         note.unlink(missing_ok=True)

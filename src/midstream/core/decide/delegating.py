@@ -15,7 +15,7 @@ from midstream.core.conversation import ToolCall
 from midstream.core.decide.transaction import Story
 from midstream.core.events import BranchStarted, ToolCalled
 from midstream.core.routing import living
-from midstream.core.run import OpenCall, Run, branch_for, definition_of
+from midstream.core.run import OpenCall, Run, branch_for, definition_of, kept_words
 from midstream.core.run_data import as_text
 from midstream.language.errors import did_you_mean
 from midstream.language.names import Outcome
@@ -125,4 +125,5 @@ def _came_to(branch: Run, stopped: str) -> tuple[Outcome, str]:
         return "completed", "" if branch.output is None else as_text(branch.output)
     said = branch.error if branch.status == "failed" else stopped
     outcome: Outcome = "failed" if branch.status == "failed" else "stopped"
-    return outcome, " ".join(filter(None, (said, as_text(branch.output or ""))))
+    parts = (said, as_text(branch.output or ""), kept_words(branch))
+    return outcome, " ".join(filter(None, parts))

@@ -30,7 +30,7 @@ from midstream.core.decide.transitions import (
 )
 from midstream.core.fold.fold_branches import merged
 from midstream.core.fold.fold_halts import is_at_rest
-from midstream.core.run import FREE, WAITED, OpenCall, Run, definition_of, git_branch
+from midstream.core.run import FREE, WAITED, OpenCall, Run, definition_of, git_branch, kept_words
 from midstream.core.run_data import as_text, look_up
 from midstream.language.data_paths import Missing, stored, within
 from midstream.language.names import CONFLICT, INTERRUPTED, JOIN_WORKTREE, ErrorKind, Json, Outcome
@@ -409,7 +409,7 @@ def _lose(story: Story, state: State, names: Sequence[str], living: Sequence[Sto
     sub = sub_workflow(state)
     what = f"The sub-workflow {name}" if sub else f"The branch {name} of {run.visit.state!r}"
     kind: ErrorKind = "workflow" if sub else "branch"
-    error = f"{what} failed: {first.error}"
+    error = " ".join(filter(None, (f"{what} failed: {first.error}", kept_words(first))))
     if first.error and first.error == exceeded(story):
         kind, error = "budget", first.error
     told = len(story.whole.facts)
