@@ -323,6 +323,14 @@ class SoakedDesk:
         await asyncio.sleep(0.01)
         yield found
 
+    async def picture(self, pasted: str) -> str:
+        """Keep none."""
+        return ""
+
+    async def clipboard(self) -> str:
+        """Hold a word."""
+        return "clipped"
+
     async def own_command(
         self, command: str, *, stop: asyncio.Event, hears: Callable[[tuple[str, ...], str], None]
     ) -> OwnCommandEnded:

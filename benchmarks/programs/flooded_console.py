@@ -92,6 +92,14 @@ class QuietDesk:
         """Give none."""
         yield ()
 
+    async def picture(self, pasted: str) -> str:
+        """Keep none."""
+        return ""
+
+    async def clipboard(self) -> str:
+        """Hold a word."""
+        return "clipped"
+
     async def own_command(
         self, command: str, *, stop: asyncio.Event, hears: Callable[[tuple[str, ...], str], None]
     ) -> OwnCommandEnded:

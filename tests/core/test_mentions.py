@@ -2,7 +2,7 @@
 
 import pytest
 
-from midstream.core.mentions import asked_for, best, mention_before, mention_of
+from midstream.core.mentions import asked_for, best, mention_before, mention_of, mentioned
 
 
 @pytest.mark.parametrize(
@@ -85,3 +85,22 @@ def test_an_accent_may_be_part_of_its_letter_or_follow_it() -> None:
     assert best([apart, "x"], "r\xe9s", limit=5) == [apart]
     assert best([apart, "x"], "re\u0301sum", limit=5) == [apart]
     assert best([apart, "x"], "d\xe9\xe9", limit=5) == [apart]
+
+
+@pytest.mark.parametrize(
+    ("line", "paths"),
+    [
+        ("@shot.png what is this", ["shot.png"]),
+        ("see (@a.png, @b.png); @'c'.", ["a.png", "b.png", "'c"]),
+        ('@"two words.png" and @img/x.png.', ["two words.png", "img/x.png"]),
+        ("me@example.org a@b", []),
+        ("@ @. @,", []),
+        ("first\n@second.png", ["second.png"]),
+    ],
+)
+def test_a_mention_is_found_without_the_stop_of_its_sentence(line: str, paths: list[str]) -> None:
+    found = [*mentioned(line)]
+
+    assert [path for _, _, path in found] == paths
+    for start, end, path in found:
+        assert line[start:end] in (f"@{path}", f'@"{path}"')

@@ -2,17 +2,22 @@
 
 import base64
 import hashlib
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from console_kit import console, json_lines, run
+from deadline import wait_until
 from screen import CTRL_D
 from support.openai_server import OpenAIServer, Reply
 from support.pictures import png
 
 from midstream.core.pictures import mark_of, picture_of
 
+CTRL_V = "\x16"
+BACKSPACE = "\x7f"
 MODEL = ("--model", "openai:gpt-4o-mini")
 
 
@@ -58,3 +63,112 @@ def test_a_picture_that_a_line_mentions_is_seen_by_the_model(tmp_path: Path) -> 
     assert base64.b64encode(data).decode()[40:80] not in told
     # What a request begins with is what the one before it was: a provider's cache knows it.
     assert second["messages"][: len(first["messages"])] == first["messages"]
+
+
+def in_path(folder: Path, name: str, script: str) -> str:
+    """Return a PATH with a program of that name in front, a shell script."""
+    folder.mkdir(exist_ok=True)
+    program = folder / name
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
+def heard(server: OpenAIServer) -> tuple[list[bytes], str]:
+    """Return the pictures and the words of the last request."""
+    body = server.exchanges[-1].body
+    content = body["messages"][-1]["content"]
+    words = content if isinstance(content, str) else content[-1]["text"]
+    return shown_in(body), words
+
+
+def test_a_file_that_is_dropped_is_a_picture_in_the_line(tmp_path: Path) -> None:
+    away = tmp_path / "my desk"
+    away.mkdir()
+    shot = away / "Shot of today.png"
+    shot.write_bytes(png(64, 48))
+    with (
+        OpenAIServer([Reply(text="I see.")]) as server,
+        console(tmp_path, *MODEL, server=server) as screen,
+    ):
+        screen.wait_for("chat with dude")
+        screen.type("look: ")
+        screen.paste(str(shot).replace(" ", "\\ "))
+        screen.wait_for("Shot of today.png 64x48]")
+        shot.unlink()  # as a screenshot's draft is, a while later
+        screen.type("nice?\r")
+        screen.wait_for("I see.")
+        pictures, words = heard(server)
+        screen.press(CTRL_D)
+        assert screen.wait_exit() == 0
+    assert pictures == [png(64, 48)]
+    assert words.startswith("look: [image ")
+    assert words.endswith(": Shot of today.png 64x48] nice?")
+
+
+def test_the_mark_of_a_picture_outlives_the_console(tmp_path: Path) -> None:
+    shot = tmp_path / "shot.png"
+    shot.write_bytes(png(64, 48))
+    with OpenAIServer([Reply(text="I see.")]) as server:
+        with console(tmp_path, *MODEL, server=server) as screen:
+            screen.wait_for("chat with dude")
+            screen.paste(f"'{shot}'")
+            screen.wait_for("shot.png 64x48]")
+            drafts = tmp_path / "state" / "drafts"
+            wait_until(
+                lambda: any("64x48]" in p.read_text() for p in drafts.glob("*") if not p.suffix)
+            )
+            screen.kill(signal.SIGKILL)
+            screen.wait_exit()
+        shot.unlink()
+        with console(tmp_path, *MODEL, server=server) as screen:
+            screen.wait_for("The line you had not sent is back.")
+            screen.wait_for("shot.png 64x48]")
+            screen.press("\r")
+            screen.wait_for("I see.")
+            pictures, _ = heard(server)
+            screen.press(CTRL_D)
+            assert screen.wait_exit() == 0
+    assert pictures == [png(64, 48)]
+
+
+def test_ctrl_v_takes_the_picture_in_the_clipboard(tmp_path: Path) -> None:
+    (tmp_path / "clip").write_bytes(png(32, 16))
+    paths = in_path(tmp_path / "bin", "xclip", f'case "$*" in *png*) cat "{tmp_path}/clip";; esac')
+    environ = {"PATH": paths, "DISPLAY": ":7"}
+    with (
+        OpenAIServer([Reply(text="I see.")]) as server,
+        console(tmp_path, *MODEL, server=server, environ=environ) as screen,
+    ):
+        screen.wait_for("chat with dude")
+        screen.type(CTRL_V)
+        screen.wait_for("pasted 32x16]")
+        screen.type("x")
+        screen.wait_for("pasted 32x16] x")
+        screen.type(BACKSPACE * 2)
+        screen.wait_gone("] x")
+        screen.type(BACKSPACE)
+        screen.wait_gone("pasted 32x16]")
+        screen.type(CTRL_V)
+        screen.wait_for("pasted 32x16]")
+        screen.press("what?\r")
+        screen.wait_for("I see.")
+        pictures, words = heard(server)
+        screen.press(CTRL_D)
+        assert screen.wait_exit() == 0
+    assert pictures == [png(32, 16)]
+    assert words.endswith(": pasted 32x16] what?")
+
+
+def test_ctrl_v_without_a_picture_is_a_paste_and_without_a_program_says_what_to_install(
+    tmp_path: Path,
+) -> None:
+    paths = in_path(tmp_path / "bin", "xclip", 'case "$*" in *png*) exit 1;; *) echo words;; esac')
+    with console(tmp_path, environ={"PATH": paths, "DISPLAY": ":7"}) as screen:
+        screen.wait_for("chat with dude")
+        screen.type(CTRL_V)
+        screen.wait_for("› words")
+    with console(tmp_path, environ={"DISPLAY": "", "WAYLAND_DISPLAY": ""}) as screen:
+        screen.wait_for("chat with dude")
+        screen.type(CTRL_V)
+        screen.wait_for("No program here reads the clipboard. Install")

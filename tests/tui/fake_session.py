@@ -345,6 +345,14 @@ class FakeSession:
         await asyncio.sleep(0.01)
         yield found
 
+    async def picture(self, pasted: str) -> str:
+        """Keep no picture: what is called like one has a mark."""
+        return "[image 3fa9c1d2: shot.png 4x3]" if pasted.endswith(".png") else ""
+
+    async def clipboard(self) -> str:
+        """Hold a few words."""
+        return "from the clipboard"
+
     async def own_command(
         self, command: str, *, stop: asyncio.Event, hears: Callable[[tuple[str, ...], str], None]
     ) -> OwnCommandEnded:

@@ -263,6 +263,21 @@ class AICoderConsole:
 
         return next_mode(self.session.equipment.permits)
 
+    async def picture(self, pasted: str) -> str:
+        """Keep the picture whose path was pasted; see `ui.Console`."""
+        from midstream.app.shown_pictures import picture_in
+
+        await self._ready.wait()
+        return await picture_in(pasted, self.session.equipment.engine.store)
+
+    async def clipboard(self) -> str:
+        """Return what the clipboard holds as it goes into a line; see `ui.Console`."""
+        from midstream.app.shown_pictures import clipboard
+
+        await self._ready.wait()
+        engine = self.session.equipment.engine
+        return await clipboard(self.session.config.workspace, engine.store)
+
     async def own_command(
         self, command: str, *, stop: asyncio.Event, hears: Callable[[tuple[str, ...], str], None]
     ) -> OwnCommandEnded:

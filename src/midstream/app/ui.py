@@ -171,6 +171,20 @@ class Console(Protocol):
             WorldTrouble: it could not be started.
         """
 
+    async def picture(self, pasted: str) -> str:
+        """Keep the picture whose path was pasted, such as a dropped file's; return its mark, "" for none.
+
+        Raises:
+            UserMistake: it cannot be shown to a model.
+        """
+
+    async def clipboard(self) -> str:
+        """Return what the clipboard holds as it goes into a line: a kept picture's mark, else its text.
+
+        Raises:
+            UserMistake: nothing here can read it, or the picture cannot be shown.
+        """
+
     def waiting_inputs(self) -> tuple[Waiting, ...]:
         """Return the lines that were taken and not yet delivered, the oldest first."""
 

@@ -1,5 +1,6 @@
 """Commands about the runs of any process: list, show, follow, send, stop."""
 
+import hashlib
 import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
@@ -296,15 +297,16 @@ def stop(options: Options, run: str) -> int:
 @click.argument("key", metavar="KEY")
 @takes(*RUNS)
 def blob(options: Options, key: str) -> int:
-    """Write what the journal keeps under a key: what a file held, or the whole of a long text."""
-    if not re.fullmatch("[0-9a-f]{64}", key):
+    """Write what the journal keeps under a key: what a file held, a picture, the whole of a long text."""
+    if not re.fullmatch("[0-9a-f]{8,64}", key):
         raise UserMistake(
-            f"{key} is no key: one has 64 digits, 0 to 9 and a to f.",
+            f"{key} is no key: one has 64 digits, 0 to 9 and a to f; the first 8 are enough.",
             hint="`midstream events RUN --json` has those of files: before and after.",
         )
     data = with_journal(options, lambda journal: journal.store.get(key))
     if options.is_json:
         base64 = b64encode(data).decode()
+        key = hashlib.sha256(data).hexdigest()
         say_object({"type": "blob", "key": key, "size": len(data), "base64": base64})
     else:
         write_bytes(data)

@@ -31,9 +31,10 @@ LENGTH: Final = 6_400
 """The characters a picture counts as where the size of a conversation is guessed: some 1,600 tokens."""
 
 ID_DIGITS: Final = 8
-_MARK: Final = re.compile(rf"\[image ([0-9a-f]{{{ID_DIGITS}}}): [^\[\]\n]*\]")
+_MARK: Final = re.compile(rf"\[image ([0-9a-f]{{{ID_DIGITS}}}): ([^\[\]\n]*)\]")
 _NOT_IN_NAMES: Final = re.compile(r"[^\w.,;()+=@%~ -]+")
 _MAX_NAME: Final = 60
+_MARK_AT_END: Final = re.compile(rf"{_MARK.pattern}\Z")
 
 
 class Picture(
@@ -97,11 +98,17 @@ def about(picture: Picture) -> str:
     return f"{mark_of(picture)} {kind}, {picture.size:,} bytes"
 
 
-def marked(text: str) -> tuple[str, ...]:
-    """Return the ids of the pictures that marks in a text may mean, each once, in order."""
+def marked(text: str) -> dict[str, str]:
+    """Return the ids of the pictures that marks in a text may mean, in order, each with its name there."""
     if "[image " not in text:
-        return ()
-    return tuple(dict.fromkeys(found[1] for found in _MARK.finditer(text)))
+        return {}
+    return {found[1]: found[2].rpartition(" ")[0] for found in _MARK.finditer(text)}
+
+
+def mark_before(text: str) -> str:
+    """Return the mark a text ends with, "" if none."""
+    found = _MARK_AT_END.search(text)
+    return found[0] if found else ""
 
 
 def pictures_in(text: str, known: Mapping[str, Picture]) -> tuple[Picture, ...]:

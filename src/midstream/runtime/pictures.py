@@ -4,8 +4,11 @@ What a line mentions is kept before the line is said, and what a tool looked at 
 a journal that names a picture was written after the picture was safe.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import partial
+from itertools import islice
 
 import msgspec
 
@@ -17,6 +20,7 @@ from midstream.core.pictures import (
     Picture,
     is_picture,
     mark_of,
+    marked,
     picture_of,
 )
 from midstream.language.errors import MidstreamError, UserMistake
@@ -26,28 +30,29 @@ from midstream.system.offloop import in_thread
 from midstream.system.workspace_paths import first_bytes, locate, read_in_slices, require_allowed
 
 
-async def with_pictures(text: str, world: World) -> tuple[str, tuple[Picture, ...]]:
-    """Return words with marks for the pictures of the workspace they mention, and these pictures.
+async def with_pictures(
+    text: str, world: World, known: Collection[str] = ()
+) -> tuple[str, tuple[Picture, ...]]:
+    """Return words with marks for the pictures of the workspace they mention, and the pictures they show.
 
-    A mention of anything else stays the words it is.
+    Those are the ones that were mentioned, and those that marks in the words mean: of what was pasted into
+    them, say, but for the `known`, by their ids. A mention of anything else stays the words it is.
 
     Raises:
         UserMistake: a picture that is mentioned cannot be shown, or they are too many.
         JournalFull: there is no room for one.
     """
-    if "@" not in text:
+    found = [*islice(mentioned(text), 10 * MOST)] if "@" in text else []
+    shown = await _marked_in(text, world.blobs, known)
+    if not found and not shown:
         return text, ()
-    found = [each for each in mentioned(text) if each[2]]
-    if not found:
-        return text, ()
-    shown: dict[str, Picture] = {}
     parts: list[str] = []
     end = 0
-    for start, stop, path in found[: 10 * MOST]:
+    for start, stop, path in found:
         data = await in_thread(partial(_picture_at, path, world))
         if data is None:
             continue
-        picture = await _kept(data, path, world.blobs)
+        picture = await kept_picture(data, path, world.blobs)
         shown[picture.id] = picture
         parts += [text[end:start], mark_of(picture)]
         end = stop
@@ -76,7 +81,24 @@ def _picture_at(path: str, world: World) -> bytes | None:
     return bytes(read_in_slices(place, max_bytes=MAX_BYTES))
 
 
-async def _kept(data: bytes, name: str, blobs: BlobStore) -> Picture:
+async def _marked_in(text: str, blobs: BlobStore, known: Collection[str]) -> dict[str, Picture]:
+    """Return the pictures that marks in a text mean, by their ids, as far as they are kept."""
+    shown: dict[str, Picture] = {}
+    for id, name in [*marked(text).items()][: MOST + 1]:
+        if id not in known:
+            with suppress(MidstreamError):
+                data = await blobs.get(id)
+                shown[id] = picture_of(data, hashlib.sha256(data).hexdigest(), name)
+    return shown
+
+
+async def kept_picture(data: bytes, name: str, blobs: BlobStore) -> Picture:
+    """Return what is written down of a picture, which is kept by then.
+
+    Raises:
+        UserMistake: it cannot be shown to a model.
+        JournalFull: there is no room for it.
+    """
     picture_of(data, "", name)  # Nothing is kept that cannot be shown.
     return picture_of(data, await blobs.put(data), name)
 
@@ -88,7 +110,7 @@ async def kept_pictures(pictures: Mapping[str, bytes], blobs: BlobStore) -> tupl
         UserMistake: one cannot be shown to a model.
         JournalFull: there is no room for one.
     """
-    return tuple([await _kept(data, name, blobs) for name, data in pictures.items()])
+    return tuple([await kept_picture(data, name, blobs) for name, data in pictures.items()])
 
 
 async def with_contents(request: ModelRequest, blobs: BlobStore) -> ModelRequest:

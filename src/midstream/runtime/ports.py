@@ -5,7 +5,7 @@ their process is in `storage`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -343,11 +343,17 @@ class BlobStore(Protocol):
         """
 
     async def get(self, key: str) -> bytes:
-        """Return the data of a key.
+        """Return the data of a key, or of the one key that begins so: eight digits at least.
 
         Raises:
-            WorldTrouble: it is missing, or not what was put there.
+            WorldTrouble: it is missing, or not what was put there; or several keys begin so.
         """
+
+
+def completed(beginning: str, keys: Iterable[str]) -> str:
+    """Return the one key that begins so, else what was given."""
+    found = [key for key in keys if key.startswith(beginning)] if len(beginning) >= 8 else []
+    return found[0] if len(found) == 1 else beginning
 
 
 # --- all of it ---------------------------------------------------------------------------------

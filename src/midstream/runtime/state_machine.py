@@ -338,7 +338,7 @@ class WorkflowStateMachine:
             JournalFull: there is no room to keep the words; nothing was said.
         """
         text = words if isinstance(words, str) else words.text
-        text, pictures = await with_pictures(text, self._world)
+        text, pictures = await with_pictures(text, self._world, self._run.pictures)
         text = await capped(text, self._world.blobs)
         if policy not in (None, *get_args(Policy)):
             raise UserMistake(f"{policy!r} is not a policy.", hint=", ".join(get_args(Policy)))

@@ -15,6 +15,7 @@ from midstream.config.private_files import make_private
 from midstream.language.errors import JournalFull, WorldTrouble
 
 _KEY = re.compile(r"[0-9a-f]{64}")
+_BEGINNING = re.compile(r"[0-9a-f]{8,63}")
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 
 
@@ -52,12 +53,12 @@ class FileBlobStore:
         return key
 
     def get(self, key: str) -> bytes:
-        """Return the data of a key.
+        """Return the data of a key; see the port `BlobStore`.
 
         Raises:
             WorldTrouble: it is missing, or not what was put there.
         """
-        data = self._whole(key)
+        data = self._whole(self._completed(key))
         if data is None:
             raise WorldTrouble(
                 f"The contents {key[:16]} are missing from {self._folder}, or damaged.",
@@ -71,6 +72,13 @@ class FileBlobStore:
             if not is_alive(path.name.split(".")[0]):
                 with contextlib.suppress(OSError):
                     path.unlink()
+
+    def _completed(self, key: str) -> str:
+        """Return the one key that begins so, else what was given."""
+        if not _BEGINNING.fullmatch(key):
+            return key
+        found = [path.name for path in self._path(key).parent.glob(f"{key}*")]
+        return found[0] if len(found) == 1 else key
 
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / key

@@ -14,6 +14,7 @@ import msgspec
 
 from midstream.core.notices import Envelope
 from midstream.language.errors import WorldTrouble
+from midstream.runtime.ports import completed
 from midstream.runtime.storage import MATCHES, NO_PAGES, PAGE, Claim, KeptRun, Mail, Place, RunKind
 from midstream.store.encoding import body_of, checked, mail_body
 from midstream.store.refusals import (
@@ -391,6 +392,7 @@ class MemoryStore:
     async def get(self, key: str) -> bytes:
         """Return the data of a key."""
         self._refuse_closed()
+        key = completed(key, self._contents.blobs)
         if key not in self._contents.blobs:
             raise WorldTrouble(f"The contents {key[:16]} are missing.", hint="Nothing is lost.")
         return self._contents.blobs[key]

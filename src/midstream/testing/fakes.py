@@ -48,6 +48,7 @@ from midstream.runtime.ports import (
     Tools,
     Validator,
     World,
+    completed,
 )
 
 T = TypeVar("T")
@@ -427,6 +428,7 @@ class FakeBlobStore:
 
     async def get(self, key: str) -> bytes:
         """Return the data of a key."""
+        key = completed(key, self.kept)
         if key not in self.kept:
             raise WorldTrouble(f"There is nothing under {key}.")
         return self.kept[key]

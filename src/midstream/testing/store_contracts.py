@@ -1140,6 +1140,15 @@ class StoreContract(JournalContract):
         assert await store.get(keys[0]) == b"same" * 1000
 
     @soon
+    async def test_a_key_is_known_by_its_beginning(self, store: Store) -> None:
+        keys = [await store.put(str(number).encode()) for number in range(9)]
+
+        assert [await store.get(key[:8]) for key in keys] == [b"%d" % n for n in range(9)]
+        assert await store.get(keys[0][:63]) == b"0"
+        for key in (keys[0][:7], f"{keys[0][:8]}*", "0" * 8):
+            assert isinstance(await error_of(store.get(key)), WorldTrouble)
+
+    @soon
     async def test_what_is_not_in_the_blob_store_is_trouble(self, store: Store) -> None:
         for key in ("0" * 64, "", "../../etc/passwd", "0" * 63 + "\n", "Z" * 64):
             assert isinstance(await error_of(store.get(key)), WorldTrouble)

@@ -16,6 +16,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, vi_insert_mode, vi_navigation_mode
 from prompt_toolkit.history import History
 
+from midstream.core.pictures import mark_before
 from midstream.core.routing import is_command
 from midstream.safety.sanitize import scrubbed
 from midstream.tui.completion import Words, complete, mention_in
@@ -125,6 +126,19 @@ class Editor:
             self.begin_anew("")
         self.buffer.insert_text(self._pastes.folded(scrubbed(text)))
 
+    def swap(self, text: str, mark: str) -> None:
+        """Put a mark in the place of what was pasted last, if that still stands in the line."""
+        whole, cursor = self.buffer.text, self.buffer.cursor_position
+        start = whole.rfind(text)
+        if not text or start < 0:
+            return
+        mark += "" if whole[start + len(text) : start + len(text) + 1].isspace() else " "
+        shift = len(mark) - len(text)
+        after = cursor + shift if cursor >= start + len(text) else min(cursor, start)
+        seen = self.seen
+        self.buffer.document = Document(whole[:start] + mark + whole[start + len(text) :], after)
+        self.seen = seen
+
     def join(self, text: str, what: str) -> None:
         """Insert a text as a label that says what it is."""
         before = self.buffer.document.text_before_cursor
@@ -180,14 +194,15 @@ class Editor:
         return True
 
     def backspace(self) -> None:
-        """Delete the character before the cursor, a folded paste as a whole.
+        """Delete the character before the cursor, a folded paste or a picture's mark as a whole.
 
         Among vi's commands the key deletes nothing: it goes left.
         """
         if vi_navigation_mode():
             self.buffer.cursor_left()
             return
-        label = self._pastes.label_before(self.buffer.document.text_before_cursor)
+        before = self.buffer.document.text_before_cursor
+        label = self._pastes.label_before(before) or mark_before(before)
         self.buffer.delete_before_cursor(len(label) or 1)
 
     def take(self) -> Typed:

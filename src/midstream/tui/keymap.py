@@ -26,6 +26,7 @@ When: TypeAlias = Literal[
     "picks",
     "rests",
     "returned",
+    "writes",
 ]
 """When a key means what its row says, besides never while the history is searched."""
 
@@ -34,6 +35,7 @@ WHEN: Final[Mapping[When, str]] = {
     "text": "with text in the line",
     "no_menu": "",
     "vi_done": "",
+    "writes": "",
     "approval": "on an empty line, a call waiting",
     "decides": "on an empty line, a call waiting",
     "unclear": "when asked about a line",
@@ -133,14 +135,24 @@ KEYMAP: Final[tuple[Key, ...]] = (
         name="Backspace",
         keys=(("backspace",), ("c-h",)),
         action="backspace",
-        does="delete the character before the cursor, a folded paste as a whole",
+        does="delete the character before the cursor, a folded paste or a picture as a whole",
     ),
     Key(
         group="Writing",
         name="Paste",
         keys=(("<bracketed-paste>",),),
         action="paste",
-        does="insert the text; a long one is folded into `[pasted 214 lines #1]` and sent whole",
+        does="insert the text; a long one is folded into `[pasted 214 lines #1]` and sent whole; the path "
+        "of a picture that was dropped here becomes the picture",
+    ),
+    Key(
+        group="Writing",
+        name="Ctrl-V",
+        keys=(("c-v",),),
+        action="paste_picture",
+        when=("writes",),
+        does="insert the picture in the clipboard, or its text",
+        plain="`@shot.png`",
     ),
     Key(
         group="Writing",

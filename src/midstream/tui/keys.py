@@ -13,6 +13,7 @@ from prompt_toolkit.filters import (
     has_completions,
     is_searching,
     vi_insert_mode,
+    vi_navigation_mode,
     vi_replace_mode,
     vi_selection_mode,
 )
@@ -20,7 +21,9 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
+from midstream.core.pictures import mark_before
 from midstream.language.errors import MidstreamError
+from midstream.safety.sanitize import scrubbed
 from midstream.tui import approval_keys, card_keys
 from midstream.tui.enter_keys import Sending
 from midstream.tui.keymap import KEYMAP, When, keys_text
@@ -109,7 +112,8 @@ def handlers(at: Prompt) -> dict[str, Handler]:
         "next_mode": lambda event: next_mode(at, alone=may_allow(event)),
         "backspace": lambda _: editor.backspace(),
         "begin_anew": lambda event: editor.begin_anew(event.data),
-        "paste": lambda event: editor.paste(event.data),
+        "paste": lambda event: paste(at, event.data),
+        "paste_picture": lambda _: at.background.begin_guarded(_from_clipboard(at)),
         "show_keys": lambda _: show_keys(at),
         "show_last": lambda _: at.scrollback.add(at.renderer.last_in_full()),
         "redraw": lambda _: redraw(at),
@@ -128,6 +132,8 @@ def _times(at: Prompt) -> dict[When, Filter]:
         "empty": is_empty,
         "text": ~is_empty,
         "no_menu": ~has_completions,
+        # Among vi's commands the key begins to mark a block.
+        "writes": ~(vi_navigation_mode | vi_selection_mode),
         # In vi keys Esc first ends what is being typed; only then it is ours.
         "vi_done": ~(vi_insert_mode | vi_replace_mode | vi_selection_mode) | has_completions,
         "queues": Condition(sending.may_queue),
@@ -209,6 +215,36 @@ def next_mode(at: Prompt, *, alone: bool) -> None:
         except MidstreamError as error:
             at.scrollback.say(str(error), kind="warning")
         at.scrollback.redraw()
+
+
+def paste(at: Prompt, text: str) -> None:
+    """Insert pasted text; the path of a picture becomes its mark once it has been looked at."""
+    if not text:
+        # What some terminals send where the clipboard holds no text.
+        at.background.begin_guarded(_from_clipboard(at, is_asked=False))
+        return
+    at.editor.paste(text)
+    if text.startswith(_PATHS_BEGIN) and "\n" not in text.strip():
+        at.background.begin_guarded(_dropped(at, text))
+
+
+_PATHS_BEGIN: Final = ("/", "'", '"', "file://")
+"""How terminals write the path of a file that was dropped on them."""
+
+
+async def _dropped(at: Prompt, text: str) -> None:
+    if mark := await at.session.picture(text):
+        at.editor.swap(scrubbed(text), mark)
+
+
+async def _from_clipboard(at: Prompt, *, is_asked: bool = True) -> None:
+    try:
+        found = await at.session.clipboard()
+    except MidstreamError:
+        if is_asked:
+            raise
+        return
+    at.editor.paste(f"{found} " if mark_before(found) == found else found)
 
 
 def show_keys(at: Prompt) -> None:
