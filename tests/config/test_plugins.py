@@ -1,11 +1,13 @@
 """Plugins: one yes to all of their files, read as everything else is, and never in the way of it."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from midstream.config.commands import written_commands
+from midstream.config.hooks import hooks_of
 from midstream.config.manager import ConfigManager
 from midstream.config.plugins import contents, files_in, install, plugins, remove
 from midstream.config.skills import skill_text, skills, skills_told
@@ -144,6 +146,35 @@ def test_the_question_says_what_its_roles_may_call() -> None:
     assert enables("roles/keeper.md", b"---\nlevel: smart\n---\nKeep.") == (
         "the role keeper, which may call every tool",
     )
+
+
+HOOKS = {
+    "hooks": {
+        "PreToolUse": [
+            {"hooks": [{"command": "$CLAUDE_PLUGIN_ROOT/hooks/guard.sh", "sandbox": False}]}
+        ]
+    }
+}
+
+
+def test_its_hooks_run_in_the_sandbox_with_its_own_folder(person: Person) -> None:
+    person.put({"hooks/hooks.json": json.dumps(HOOKS), "hooks/guard.sh": "exit 2"})
+    root = person.add() / ".midstream"
+    (hook,), (problem,) = hooks_of(person.config())
+
+    assert (hook.source, hook.root, hook.is_boxed) == ("plugin", str(root), True)
+    assert hook.command == "$CLAUDE_PLUGIN_ROOT/hooks/guard.sh"
+    assert "a plugin may not take a hook out of the sandbox" in str(problem)
+    assert os.access(root / "hooks" / "guard.sh", os.X_OK)
+    told = enables("hooks/hooks.json", json.dumps(HOOKS).encode())
+    assert f"of a plugin: the hook at PreToolUse, in the sandbox: {hook.command}" in told
+
+
+def test_hooks_of_one_that_is_not_trusted_are_none(person: Person) -> None:
+    person.put({"hooks/hooks.json": json.dumps(HOOKS)})
+    person.add(is_trusted=False)
+
+    assert hooks_of(person.config()) == ((), ())
 
 
 def test_adding_it_again_asks_again_only_where_it_differs(person: Person) -> None:

@@ -205,7 +205,7 @@ async def test_cancelling_kills_a_hook_with_all_it_started(
 async def test_a_hook_of_a_workspace_whose_files_have_changed_is_not_run(
     workspace: Path, sandbox: Sandbox
 ) -> None:
-    def raise_changed() -> None:
+    def raise_changed(hook: Hook) -> None:
         raise NotTrusted("guard.sh has changed since you trusted this workspace.", hint="/trust")
 
     made = CommandHooks(
@@ -219,6 +219,21 @@ async def test_a_hook_of_a_workspace_whose_files_have_changed_is_not_run(
     assert "guard.sh has changed" in found.problem
     assert found.refused
     assert not (workspace / "ran").exists()
+
+
+async def test_a_hook_of_a_plugin_finds_and_reads_its_own_scripts(
+    tmp_path: Path, workspace: Path, sandbox: Sandbox
+) -> None:
+    root = tmp_path / "config" / "plugins" / "zoo" / ".midstream"
+    (root / "hooks").mkdir(parents=True)
+    (root / "hooks" / "guard.sh").write_text("#!/bin/sh\necho no >&2; exit 2\n")
+    (root / "hooks" / "guard.sh").chmod(0o700)
+    for is_boxed in boxes(sandbox):
+        command = '"$CLAUDE_PLUGIN_ROOT"/hooks/guard.sh'
+        made = hook(command, source="plugin", root=str(root), is_boxed=is_boxed)
+        (found,) = await ran(workspace, sandbox, made)
+
+        assert (found.refused, found.problem) == ("no", "")
 
 
 def answered(said: object, event: str = "PreToolUse") -> HookRan | None:

@@ -23,6 +23,7 @@ from midstream.system.own_process import own_redactor
 from midstream.system.workspace_paths import keep_from_tools
 
 if TYPE_CHECKING:
+    from midstream.config.hooks import Hook
     from midstream.language.problem import Problem
     from midstream.models.api_client import AIAPIClient
     from midstream.models.model_choice import ModelChoice
@@ -292,9 +293,11 @@ def _hooks(
         return None, tuple(map(str, problems))
     from midstream.tools.hooks import CommandHooks
 
-    def require_trusted() -> None:
-        if config.grant is not None:
-            config.grant.require_whole(HOOKS)
+    def require_trusted(hook: "Hook") -> None:
+        of_plugins = (each for each in config.plugins().values() if str(each.folder) == hook.root)
+        grant = next(of_plugins, None) if hook.root else config.grant
+        if grant is not None:
+            grant.require_whole(HOOKS)
 
     made = CommandHooks(
         hooks,

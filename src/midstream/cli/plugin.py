@@ -27,7 +27,7 @@ from midstream.language.errors import UserMistake
 from midstream.safety.sanitize import sanitized
 from midstream.system.git_source import SCHEMES, fetched, is_url
 
-_UNUSED = ("agents", "hooks", "tools", ".mcp.json", "application.json")
+_UNUSED = ("agents", "tools", ".mcp.json", "application.json")
 _STANDS = {
     "trusted": "trusted",
     "changed": "CHANGED since you trusted it: nothing of it is used",

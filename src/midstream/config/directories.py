@@ -17,7 +17,7 @@ OTHERS_FOLDER = ".claude"
 SETTINGS = "application.json"
 PLUGINS = "plugins"
 """The folder of plugins in a person's own."""
-PLUGIN_PARTS = ("commands", "skills", "roles", "workflows")
+PLUGIN_PARTS = ("commands", "skills", "roles", "workflows", "hooks")
 """The folders of a plugin that are used."""
 
 BUILT_IN = Path(__file__).parent / "defaults"

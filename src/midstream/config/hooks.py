@@ -31,7 +31,10 @@ MAX_HOOKS: Final = 32
 DEFAULT_TIMEOUT_S: Final = 10.0
 MAX_TIMEOUT_S: Final = 600.0
 
-Source: TypeAlias = Literal["user", "workspace"]
+Source: TypeAlias = Literal["user", "workspace", "plugin"]
+PLUGIN_FILE: Final = f"{HOOKS}/{HOOKS}.json"
+"""Where a plugin has its hooks, under the same key."""
+
 OnError: TypeAlias = Literal["refuse", "go_on"]
 
 GUARDS: Final = ("PreToolUse", "UserPromptSubmit")
@@ -55,7 +58,8 @@ _BESIDE: Final = re.compile(rf"{re.escape(WORKSPACE_FOLDER)}/([^\s'\"$;|&<>()`]+
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
     """A command that runs at an event, of the tools whose whole names `matcher` fits ("": of all).
 
-    `file` says where it is set. `problem` is why it cannot be run, "" where it can.
+    `file` says where it is set, `root` is the folder of a plugin's files, "" for others'. `problem` is why
+    it cannot be run, "" where it can.
     """
 
     event: str
@@ -67,16 +71,21 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     is_boxed: bool = True
     source: Source = "user"
     file: str = ""
+    root: str = ""
     problem: str = ""
 
 
 class HookFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A text that may have hooks, whose it is, and which files of `.midstream` are trusted with it."""
+    """A text that may have hooks, whose it is, and which files of `.midstream` are trusted with it.
+
+    `root` is the folder of a plugin's files.
+    """
 
     source: Source
     file: str
     text: str
     trusted: frozenset[str] = frozenset()
+    root: str = ""
 
 
 def hook_files(config: ConfigManager) -> Iterator[HookFile]:
@@ -92,6 +101,16 @@ def hook_files(config: ConfigManager) -> Iterator[HookFile]:
         except (MidstreamError, UnicodeDecodeError):
             continue  # ConfigManager has told that this file cannot be read.
         yield HookFile(source=source, file=shown_path(path), text=text, trusted=trusted)
+    for grant in config.plugins().values():
+        if PLUGIN_FILE in grant.files:
+            path = grant.folder / PLUGIN_FILE
+            try:
+                text = grant.read(PLUGIN_FILE).decode("utf-8-sig")
+            except (MidstreamError, UnicodeDecodeError) as error:
+                config.notice_unread(path, error)
+                continue
+            root = str(grant.folder)
+            yield HookFile(source="plugin", file=shown_path(path), text=text, root=root)
 
 
 def hooks_of(config: ConfigManager) -> tuple[tuple[Hook, ...], tuple[Problem, ...]]:
@@ -207,8 +226,10 @@ class _Reader:
             self._wrong(event, node.members["timeout"], message, matcher)
             return
         is_boxed = said.get("sandbox", True)
-        if not is_boxed and self._given.source == "workspace":
-            message = "a workspace may not take a hook out of the sandbox; it runs there."
+        if not is_boxed and self._given.source != "user":
+            message = (
+                f"a {self._given.source} may not take a hook out of the sandbox; it runs there."
+            )
             self._report.error(node.members["sandbox"], message)
             is_boxed = True
         name = said.get("name", "").strip() or _name_of(command)
@@ -229,6 +250,7 @@ class _Reader:
                 is_boxed=is_boxed,
                 source=self._given.source,
                 file=self._given.file,
+                root=self._given.root,
             )
         )
 

@@ -516,7 +516,14 @@ class ConfigManager:
     def _read_of_plugin(self, path: Path) -> bytes:
         for grant in self.plugins().values():
             if path.is_relative_to(grant.folder):
-                return grant.read(path.relative_to(grant.folder).as_posix())
+                try:
+                    return grant.read(path.relative_to(grant.folder).as_posix())
+                except NotTrusted as error:
+                    folder = shown_path(grant.folder.parent)
+                    raise NotTrusted(
+                        f"{shown_path(path)} has changed since you trusted its plugin; it was not read.",
+                        hint=f"midstream plugin add {folder} shows the change.",
+                    ) from error
         raise NotTrusted(
             f"{shown_path(path)} was not read: its plugin is not trusted.",
             hint="midstream plugin list says how each stands.",

@@ -1,4 +1,4 @@
-"""Plugins: commands, skills, roles and workflows of somebody else, in a person's own config folder.
+"""Plugins: commands, skills, roles, workflows and hooks of somebody else, in a person's config folder.
 
 A plugin is `plugins/NAME/.midstream/`, laid out as a workspace's and trusted as one: exactly its files, as
 they stand, or nothing of it. It has no settings and no tools, so it can allow nothing. Of a source, be it a
@@ -161,7 +161,10 @@ def install(files: Iterator[tuple[str, bytes]], source: str, user_dir: Path) -> 
         for left in (fresh, old):
             shutil.rmtree(left, ignore_errors=True)
         for name, data in kept.items():
-            write_whole(fresh / WORKSPACE_FOLDER / name, data)
+            path = fresh / WORKSPACE_FOLDER / name
+            write_whole(path, data)
+            if name.startswith("hooks/"):
+                path.chmod(0o700)  # hooks start their scripts by name
         if target.exists():
             target.rename(old)
         fresh.rename(target)
@@ -222,7 +225,9 @@ def contents(files: Mapping[str, str]) -> str:
     for part in PLUGIN_PARTS:
         below = sorted({name.split("/")[1] for name in files if name.startswith(f"{part}/")})
         names = dict.fromkeys(each.rpartition(".")[0] or each for each in below)
-        if names:
+        if names and part == "hooks":
+            brings.append(part)
+        elif names:
             brings.append(f"{part} {', '.join(names)}")
     return "; ".join(brings) or "nothing"
 

@@ -51,6 +51,9 @@ def enables(name: str, data: bytes) -> tuple[str, ...]:
         found.append(f"the command /{command}: {does}")
     elif folder == "hooks":
         found.append("a file that hooks use, in the sandbox")
+        hooks = parse(text).root if name == "hooks/hooks.json" else None
+        if hooks is not None and hooks.get("hooks") is not None:
+            found += (f"of a plugin: {each}" for each in _of_hooks(hooks.members["hooks"].node))
     elif folder == "skills":
         is_skill = name.endswith("/SKILL.md")
         found.append("a skill, of which agents are told" if is_skill else "agents may read it")

@@ -40,7 +40,9 @@ MAX_WORDS: Final = 10_000
 
 _REFUSES: Final = 2
 _FOLDER_VARIABLES: Final = ("MIDSTREAM_PROJECT_DIR", "CLAUDE_PROJECT_DIR")
-"""What has the workspace's path; the second for scripts that were written for another program."""
+_ROOT_VARIABLES: Final = ("MIDSTREAM_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT")
+"""What has the path of the workspace, and of a plugin's files; the second each for scripts that were
+written for another program."""
 
 
 class CommandHooks:
@@ -51,7 +53,8 @@ class CommandHooks:
         workspace: where they run.
         sandbox: what they run in.
         readable: folders they may read there besides the workspace.
-        require_trusted: raises where a workspace's files of hooks are not those that were trusted.
+        require_trusted: raises where the files of a workspace's or plugin's hook are not those that were
+            trusted.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class CommandHooks:
         workspace: Path,
         sandbox: "Sandbox",
         readable: Sequence[Path] = (),
-        require_trusted: Callable[[], None] = lambda: None,
+        require_trusted: Callable[[Hook], None] = lambda hook: None,
     ) -> None:
         self._hooks = tuple(hooks)
         self._workspace = workspace
@@ -109,8 +112,8 @@ class CommandHooks:
         try:
             if hook.problem:
                 return _failed(hook, hook.problem)
-            if hook.source == "workspace":
-                await in_thread(self._require_trusted)
+            if hook.source != "user":
+                await in_thread(partial(self._require_trusted, hook))
             heard = await self._heard(hook, told, stop)
         except MidstreamError as error:
             return _failed(hook, f"it was not run: {error}")
@@ -129,6 +132,9 @@ class CommandHooks:
         folder = Path(str(told["cwd"]))
         environment = [f"{name}={self._workspace}" for name in _FOLDER_VARIABLES]
         readable = self._readable
+        if hook.root:
+            environment += [f"{name}={hook.root}" for name in _ROOT_VARIABLES]
+            readable = (*readable, Path(hook.root) / HOOKS)
         if (
             folder != self._workspace
         ):  # a worktree, where the workspace's own scripts are not to be seen
