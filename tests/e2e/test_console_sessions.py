@@ -16,7 +16,7 @@ from midstream.core.conversation import SUMMARY
 from midstream.language.errors import UserMistake
 from midstream.runtime.storage import KeptRun
 from midstream.store.memory import MemoryStore
-from midstream.testing.fakes import Gate, Scripted, says
+from midstream.testing.fakes import FakeTool, FakeTools, Gate, Line, Scripted, call, calls, says
 from midstream.views.listing import Summary
 
 NEWEST = GoesOn(is_newest=True)
@@ -558,3 +558,56 @@ async def test_chats_without_a_name_are_told_apart_by_their_first_words(tmp_path
         assert fish == "role:dude (tell me about fish): waiting for your words"
         assert birds == "role:dude (and about birds): waiting for your words"
         assert made.session.chats.names() == made.session.background.names()
+
+
+def reading(words: str = "One.") -> list[Line]:
+    return [calls(call("look")), says(words)]
+
+
+def large_tool(chars: int) -> FakeTools:
+    return FakeTools(FakeTool(name="look", answer="== big.py ==\n" + "x" * chars))
+
+
+async def test_old_results_give_way_before_a_summary_is_made(tmp_path: Path) -> None:
+    script = [*reading(), "Two.", answer("Three.", used=93_000), answer("Four.", used=60_000)]
+    async with scene(tmp_path, *script, tools=large_tool(200_000)) as made:
+        await said(made, "one", "two", "three")
+        await made.ui.until("results_trimmed")
+        await said(made, "four")
+        assert made.ui.of(e.CompactionBegan) == []
+        assert not any("summarised" in words for words in made.ui.said)
+        (result,) = made.model.requests[-1].messages[1].results
+        assert result.text == (
+            "== big.py ==\n[200,001 characters of this result were taken out to make room. "
+            "Call look again to see it as it is now.]"
+        )
+        await made.type("/context")
+        assert "1 result, 1 trimmed by 50k" in made.ui.said[-1]
+
+
+async def test_where_old_results_do_not_free_enough_the_summary_is_made(tmp_path: Path) -> None:
+    script = [*reading(), "Two.", answer("Three.", used=93_000), "They counted.", "Four."]
+    async with scene(tmp_path, *script, tools=large_tool(20_000)) as made:
+        await said(made, "one", "two", "three")
+        await made.ui.until("conversation_compacted")
+        assert made.ui.of(e.ResultsTrimmed) == []
+        assert any("fills 93 %" in words and "summarised" in words for words in made.ui.said)
+
+
+async def test_where_the_chat_is_full_again_it_is_summarised(tmp_path: Path) -> None:
+    script = [*reading(), "Two.", *(answer(f"{n}.", used=93_000) for n in (3, 4))]
+    async with scene(tmp_path, *script, "They counted.", tools=large_tool(200_000)) as made:
+        await said(made, "one", "two", "three")
+        await made.ui.until("results_trimmed")
+        await said(made, "four")
+        await made.ui.until("conversation_compacted")
+        assert len(made.ui.of(e.ResultsTrimmed)) == 1
+
+
+async def test_where_compacting_unasked_is_off_nothing_is_trimmed(tmp_path: Path) -> None:
+    (tmp_path / "application.json").write_text('{"autoCompact": false}')
+    script = [*reading(), "Two.", answer("Three.", used=93_000)]
+    async with scene(tmp_path, *script, tools=large_tool(200_000)) as made:
+        await said(made, "one", "two", "three")
+        await made.ui.told("/compact")
+        assert made.ui.of(e.ResultsTrimmed) == []

@@ -19,7 +19,15 @@ from midstream.runtime.engine.time_travel import fork, undo
 from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.memory import MemoryStore
-from midstream.testing.fakes import JumpingClock, ScriptedModel, fake_world
+from midstream.testing.fakes import (
+    FakeTool,
+    FakeTools,
+    JumpingClock,
+    ScriptedModel,
+    call,
+    calls,
+    fake_world,
+)
 
 __all__ = ["place"]
 
@@ -102,6 +110,77 @@ async def test_a_compact_chat_goes_on_in_the_next_process_and_keeps_its_name() -
         await said(again, "e")
         assert words(again.run) == [*compact, "e", "More."]
         await later.close()
+
+
+# --- old results that gave way --------------------------------------------------------------------
+
+READS = FakeTools(FakeTool(name="look", answer="== big.py ==\n" + "x" * 40_000))
+READING = chat_definition("dude", Role(), READS.specs())
+
+
+def reading_engine(store: MemoryStore) -> LocalEngine:
+    model = ScriptedModel(calls(call("look")), "One.", "Two.", "Three.", "Four.", "Five.")
+    world = fake_world(model, tools=READS, journal=store, blobs=store)
+    return LocalEngine(world, store)
+
+
+def is_whole(run: Run) -> bool:
+    """Return whether the old result is there, and not a mark."""
+    (result,) = run.contexts["chat"][1].results
+    assert bool(result.trimmed) == (len(result.text) < 1_000)
+    return not result.trimmed
+
+
+async def test_results_that_gave_way_are_back_before_that_and_gone_after_it() -> None:
+    store = MemoryStore()
+    engine = reading_engine(store)
+    async with asyncio.timeout(DEADLINE_S):
+        machine = await engine.start(READING)
+        await said(machine, "a", "b", "c")
+        before = machine.run.seq
+        await machine.compact(room=5_000)
+        assert not is_whole(machine.run)
+        assert machine.run.compacting is None
+
+        assert is_whole(await opened(store, (await fork(store, machine.id, before)).id))
+        copy = await opened(store, (await fork(store, machine.id, None)).id)
+        assert [*copy.contexts["chat"]] == [*machine.run.contexts["chat"]]
+        await said(machine, "d")
+        after = await opened(store, (await undo(store, machine.id)).id)
+        assert not is_whole(after)
+        assert is_whole(await opened(store, (await undo(store, after.id)).id))
+        await engine.close()
+
+
+async def test_the_next_process_sends_the_same_messages_after_a_trimming() -> None:
+    store = MemoryStore()
+    engine = reading_engine(store.beside())
+    async with asyncio.timeout(DEADLINE_S):
+        machine = await engine.start(READING)
+        await said(machine, "a", "b", "c")
+        await machine.compact(room=5_000)
+        sent = [*machine.run.contexts["chat"]]
+        await engine.close()
+
+        own, model = store.beside(), ScriptedModel("More.")
+        later = LocalEngine(fake_world(model, tools=READS, journal=own, blobs=own), own)
+        again = await later.resume(machine.id)
+        await said(again, "d")
+        (request,) = model.requests
+        assert [m.results for m in request.messages[:-1]] == [m.results for m in sent]
+        assert [m.text for m in request.messages[:-1]] == [m.text for m in sent]
+        await later.close()
+
+
+async def test_too_little_to_trim_and_nothing_to_summarise_is_said() -> None:
+    store = MemoryStore()
+    engine = reading_engine(store)
+    async with asyncio.timeout(DEADLINE_S):
+        machine = await engine.start(READING)
+        await said(machine, "a")
+        with pytest.raises(UserMistake, match="nothing is older"):
+            await machine.compact(room=5_000)
+        await engine.close()
 
 
 async def test_another_process_has_a_chat_compacted_and_renamed(place: Place) -> None:

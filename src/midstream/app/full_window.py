@@ -1,4 +1,4 @@
-"""Chats that near what their model takes: they are told of, and summarised before it is full."""
+"""Chats that near what their model takes: they are told of, and trimmed or summarised before."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,12 @@ from typing import Final
 
 from midstream.app.run_sentences import is_chat
 from midstream.app.switching import Switching
-from midstream.core.events import AgentResponded, CompactionEnded, ConversationCompacted
+from midstream.core.events import (
+    AgentResponded,
+    CompactionEnded,
+    ConversationCompacted,
+    ResultsTrimmed,
+)
 from midstream.core.notices import Envelope
 from midstream.core.summaries import INTERRUPTED
 from midstream.language.errors import MidstreamError
@@ -15,6 +20,11 @@ from midstream.views.amounts import token_words
 
 FULL: Final = (75, 90)
 """Percent of a model's window at which a person is told, each once; at the last the chat is compacted."""
+
+ROOM: Final = 50
+"""Percent of a window that is full at most once old results of tools have given way; where they cannot
+free so much, a summary is made.
+"""
 
 SUMMARISES: Final = (
     "The older turns are being summarised. Esc or your next line ends that; /queue TEXT waits."
@@ -45,7 +55,7 @@ class FullWindow:
         event = envelope.event
         if self._is_closed:
             return
-        if isinstance(event, ConversationCompacted):
+        if isinstance(event, ConversationCompacted | ResultsTrimmed):
             self._warned.pop(envelope.run, None)
         if isinstance(event, CompactionEnded) and event.reason != INTERRUPTED:
             self._futile.add(envelope.run)
@@ -81,9 +91,10 @@ class FullWindow:
         if self._compacts and reached == FULL[-1] and machine.run.id not in self._futile:
             # Words may have begun another turn meanwhile, or nothing is old enough: then it is told.
             with contextlib.suppress(MidstreamError):
-                await machine.compact()
-                self._ui.say(f"{full}. {SUMMARISES}", kind="note")
-                self._ui.refresh()
+                await machine.compact(room=used - window * ROOM // 100)
+                if machine.run.compacting is not None:
+                    self._ui.say(f"{full}. {SUMMARISES}", kind="note")
+                    self._ui.refresh()
                 return
         if reached > self._warned.get(machine.run.id, 0):
             self._warned[machine.run.id] = reached

@@ -47,12 +47,16 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """What became of one call; `text` is what the model is told, and `pictures` it is shown."""
+    """What became of one call; `text` is what the model is told, and `pictures` it is shown.
+
+    `trimmed` counts the characters that gave way to a mark in `text`.
+    """
 
     call_id: str
     outcome: Outcome
     text: str
     pictures: tuple[Picture, ...] = ()
+    trimmed: int = 0
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -362,6 +362,26 @@ class ConversationCompacted(
     usage: Usage | None = None
 
 
+class ResultsTrimmed(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="results_trimmed"
+):
+    """In the first `count` messages of a context the results of tools from `least` characters on have
+    given way to marks: as many as `results`, to free `room` tokens.
+
+    The facts before this one still hold all of them. The tokens are of the whole context, guessed
+    by its length.
+    """
+
+    agent: str
+    context: str
+    count: int
+    least: int
+    results: int
+    room: int
+    tokens_before: int
+    tokens_after: int
+
+
 class CompactionEnded(
     Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="compaction_ended"
 ):
@@ -749,6 +769,7 @@ AnyFact: TypeAlias = (
     | CompactionBegan
     | ConversationCompacted
     | CompactionEnded
+    | ResultsTrimmed
     | RunRenamed
     | TodoEdited
     | ModeTold

@@ -239,9 +239,14 @@ class Recovered(Input, frozen=True, kw_only=True, gc=False):
 
 
 class Compact(Input, frozen=True, kw_only=True, gc=False):
-    """Let a summary take the place of the older turns. `note` is what it is to keep in mind."""
+    """Let a summary take the place of the older turns. `note` is what it is to keep in mind.
+
+    With `room` it is enough to have so many tokens more: where old results of tools hold as many, these
+    give way instead.
+    """
 
     note: str = ""
+    room: int = 0
 
 
 class Rename(Input, frozen=True, kw_only=True, gc=False):

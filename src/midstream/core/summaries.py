@@ -111,11 +111,7 @@ def replaceable(messages: Sequence[Message], agent: str) -> int:
 
     The last two turns stay, or just the last where the two are most of it, or just its end.
     """
-    begins = [
-        place
-        for place, message in enumerate(messages)
-        if _is_asking(message, agent) and not (place and _is_asking(messages[place - 1], agent))
-    ]
+    begins = turns_of(messages, agent)
     places = [*reversed(begins[-KEPT_TURNS:]), len(messages) - KEPT_MESSAGES]
     places = [*reversed(places[:-1]), places[-1]]
     sizes = [length(message) for message in messages]
@@ -125,6 +121,15 @@ def replaceable(messages: Sequence[Message], agent: str) -> int:
         if sum(sizes[:place]) >= WORTH * whole:
             return place
     return max((place for place in worth if place in begins), default=0)
+
+
+def turns_of(messages: Sequence[Message], agent: str) -> list[int]:
+    """Return where the turns of a conversation begin: with what the agent is asked."""
+    return [
+        place
+        for place, message in enumerate(messages)
+        if _is_asking(message, agent) and not (place and _is_asking(messages[place - 1], agent))
+    ]
 
 
 def _is_asking(message: Message, agent: str) -> bool:

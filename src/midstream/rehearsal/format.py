@@ -173,6 +173,7 @@ class UserCompacted(Step, frozen=True, kw_only=True, omit_defaults=True, tag="us
     """A person had the older turns summarised. The summary is what the model says in `$summary`."""
 
     note: str = ""
+    room: int = 0
 
 
 class UserRenamed(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_renamed"):

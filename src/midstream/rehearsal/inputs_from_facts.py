@@ -370,6 +370,8 @@ def _of_person(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[input
                         yield msgspec.structs.replace(guess, hooks=hooks, refused=gone.reason)
         case e.CompactionBegan():
             yield inputs.Compact(note=fact.note)
+        case e.ResultsTrimmed():
+            yield inputs.Compact(room=fact.room)
         case e.CompactionEnded():
             yield inputs.Halt(shown=_shown(run, rest))
         case e.RunRenamed():

@@ -110,7 +110,7 @@ def _step(input: inputs.AnyInput, run: Run, heard: Heard, began: float) -> form.
         case inputs.Approve():
             return _decided(input, run)
         case inputs.Compact():
-            return form.UserCompacted(note=input.note)
+            return form.UserCompacted(note=input.note, room=input.room)
         case inputs.Rename():
             return form.UserRenamed(name=input.name)
         case inputs.EditTodo():

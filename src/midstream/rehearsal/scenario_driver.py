@@ -126,7 +126,7 @@ class Driver:
                 if why_not(self.fake.run):
                     return self.misfit(step)
                 with contextlib.suppress(UserMistake):  # should it be killed just then
-                    await self.fake.life.machine.compact(step.note)
+                    await self.fake.life.machine.compact(step.note, room=step.room)
             case form.UserRenamed():
                 await self.fake.life.machine.rename(step.name)
             case form.UserEditedTodo():

@@ -463,7 +463,7 @@ class Machine(Protocol):
     async def revoke(self, permission: str) -> None:
         """Take back what was granted for the rest of the run."""
 
-    async def compact(self, note: str = "") -> None:
+    async def compact(self, note: str = "", *, room: int = 0) -> None:
         """Have the older turns summarised; see `WorkflowStateMachine.compact`."""
 
     async def rename(self, name: str) -> None:

@@ -420,18 +420,20 @@ class WorkflowStateMachine:
         """Take back what was granted for the rest of the run; what is unknown changes nothing."""
         await self._put(inputs.Revoke(permission=permission))
 
-    async def compact(self, note: str = "") -> None:
+    async def compact(self, note: str = "", *, room: int = 0) -> None:
         """Have the older turns summarised by the model; returns when that has begun.
 
-        The conversation changes once the summary is there whole. `note` is what it keeps in mind.
+        The conversation changes once the summary is there whole. `note` is what it keeps in mind. With
+        `room` old results of tools give way instead, at once, where that frees so many tokens.
 
         Raises:
             UserMistake: nothing can be summarised now; nothing changed.
         """
-        count = self._run.compactions
+        count, contexts = self._run.compactions, self._run.contexts
         why = why_not(self._run)
-        await self._put(inputs.Compact(note=readable(note)))
-        if self._run.compactions == count:
+        await self._put(inputs.Compact(note=readable(note), room=room))
+        is_trimmed = room > 0 and self._run.contexts is not contexts
+        if self._run.compactions == count and not is_trimmed:
             raise UserMistake(f"Nothing was compacted: {why or 'the program is closing'}.")
 
     async def rename(self, name: str) -> None:

@@ -166,9 +166,9 @@ class Mail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `id` is unique for the run: the same id again is the same message. For `say`: `text`, `question`
     (the id of the question it answers), `unasked` and `policy` as in `Machine.say`. For `approve`:
     `question`, `granted`, `for_run`, `edited`, `mode`, and `text` as the note; for `revoke`: `text` is the
-    permission. For `stop`: `text` is the reason. For
-    `withdraw`: `text` is the id of the words. For `compact`: `text` is what to keep in mind; for
-    `rename`: the name. `at` is in seconds since 1970.
+    permission. For `stop`: `text` is the reason. For `withdraw`: `text` is the id of the words. For
+    `compact`: `text` is what to keep in mind, `room` as there; for `rename`: the name.
+    `at` is in seconds since 1970.
     """
 
     id: str
@@ -183,6 +183,7 @@ class Mail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     granted: bool = False
     for_run: bool = False
     edited: dict[str, Json] | None = None
+    room: int = 0
     mode: Onwards = "ask"
 
 

@@ -271,7 +271,13 @@ class EventRenderer:
                 return self._branch_ended(run, fact, at)
             case e.RunFinished() | e.RunFailed() | e.RunStopped():
                 return self._ended(run, fact, at)
-            case e.ConversationCompacted() | e.CompactionEnded() | e.RunRenamed() | e.TodoEdited():
+            case (
+                e.ConversationCompacted()
+                | e.ResultsTrimmed()
+                | e.CompactionEnded()
+                | e.RunRenamed()
+                | e.TodoEdited()
+            ):
                 return [*session_lines(fact)]
             case e.RunRecovered() if run not in self._known:
                 self._arriving[run] = fact

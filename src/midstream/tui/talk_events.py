@@ -9,7 +9,13 @@ from typing import TypeAlias
 
 from midstream.core import events as e
 from midstream.core.costs import counted
-from midstream.core.events import CompactionEnded, ConversationCompacted, RunRenamed, TodoEdited
+from midstream.core.events import (
+    CompactionEnded,
+    ConversationCompacted,
+    ResultsTrimmed,
+    RunRenamed,
+    TodoEdited,
+)
 from midstream.core.pictures import about
 from midstream.core.proposal import mode_of
 from midstream.core.question import Question
@@ -181,7 +187,7 @@ def _asked(question: Question) -> e.QuestionAsked:
 
 
 def session_lines(
-    fact: ConversationCompacted | CompactionEnded | RunRenamed | TodoEdited,
+    fact: ConversationCompacted | ResultsTrimmed | CompactionEnded | RunRenamed | TodoEdited,
 ) -> list[Line]:
     """Return what is said once something of it is true."""
     match fact:
@@ -190,6 +196,13 @@ def session_lines(
             what = counted(fact.count, "message")
             words = f"  {what} replaced by a summary: about {before} before, {after} now"
             return [Line(((BOLD, "compacted"), (MUTED, words)), "✓ ", OK)]
+        case ResultsTrimmed():
+            before, after = token_words(fact.tokens_before), token_words(fact.tokens_after)
+            what = counted(fact.results, "old tool result")
+            words = (
+                f"  {what} taken out, the journal keeps them: about {before} before, {after} now"
+            )
+            return [Line(((BOLD, "trimmed"), (MUTED, words)), "✓ ", OK)]
         case CompactionEnded(is_error=True):
             text = with_hint(f"Nothing was compacted: {fact.reason}", fact.hint)
             return own_words(text, "error")

@@ -1,11 +1,19 @@
 """What fills a model's window: the request an agent would make now, by kind. Tokens are estimates."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from textwrap import wrap
 
 import msgspec
 
-from midstream.core.conversation import NOTE, SUMMARY, USER, Message, seen_by, tokens_in
+from midstream.core.conversation import (
+    NOTE,
+    SUMMARY,
+    USER,
+    Message,
+    ToolResult,
+    seen_by,
+    tokens_in,
+)
 from midstream.core.costs import costs, counted
 from midstream.core.guidance import AGENTS_FILE, environment_in, system_message
 from midstream.core.run import Run, definition_of
@@ -106,9 +114,15 @@ def _spoken(messages: Iterable[Message], agent: str) -> list[Part]:
         Part(
             name="tool results",
             tokens=tokens_in(sum(len(result.text) for result in results)),
-            things=counted(len(results), "result"),
+            things=counted(len(results), "result") + _trimmed(results),
         ),
     ]
+
+
+def _trimmed(results: Sequence[ToolResult]) -> str:
+    """Return how many results stand there as marks, and about how much of them is no longer sent."""
+    taken = [result.trimmed for result in results if result.trimmed]
+    return f", {len(taken)} trimmed by {in_short(tokens_in(sum(taken)))}" if taken else ""
 
 
 def _words(name: str, texts: list[str]) -> Part:

@@ -163,8 +163,8 @@ def settings_schema() -> dict[str, Json]:
             "type": "boolean",
         },
         "autoCompact": {
-            "description": "Whether a chat at 90 % of its model's window has its older turns summarised. "
-            "A workspace's file may not say so.",
+            "description": "Whether a chat at 90 % of its model's window has old results of tools trimmed, "
+            "or its older turns summarised. A workspace's file may not say so.",
             "type": "boolean",
         },
         "diagnostics": {

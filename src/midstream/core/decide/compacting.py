@@ -23,6 +23,7 @@ from midstream.core.summaries import (
     wanted,
     why_not,
 )
+from midstream.core.trimming import trimming
 
 NO_SUMMARY = "the model gave no summary"
 NO_SHORTER = "the summary is no shorter than what it would replace"
@@ -30,8 +31,11 @@ CHANGED = "the conversation changed meanwhile"
 
 
 def begin(story: Story, input: Compact) -> None:
-    """Begin a summary; nothing happens where there is none to be made."""
+    """Begin a summary, or trim where that does; nothing happens where nothing is old enough."""
     if why_not(story.run):
+        return
+    if (fact := trimming(story.run, input.room)) is not None:
+        story.tell(fact)
         return
     found = wanted(story.run)
     assert found is not None, "why_not has looked"

@@ -35,6 +35,7 @@ from midstream.core.fold.fold_turns import (
 from midstream.core.fold.fold_work import planned, state_failed, tried_again, work_done, worked
 from midstream.core.pictures import pictures_in
 from midstream.core.run import Run, RunUsage, with_usage, with_visit
+from midstream.core.trimming import trimmed
 
 _PROGRESS = frozenset(
     (e.AgentResponded, e.ToolReturned, e.InputReceived, e.HandlerRan, e.StateTransition)
@@ -167,6 +168,9 @@ FOLDS: dict[type[e.AnyFact], Callable[[Run, Any], Run]] = {
     e.CompactionBegan: summary_began,
     e.ConversationCompacted: summary_ended,
     e.CompactionEnded: summary_ended,
+    e.ResultsTrimmed: lambda run, fact: replace(
+        run, contexts={**run.contexts, fact.context: trimmed(run, fact)}
+    ),
     e.RunRenamed: lambda run, fact: replace(run, name=fact.name),
     e.TodoEdited: _todo_edited,
     e.ModeTold: _mode_told,

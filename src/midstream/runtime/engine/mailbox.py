@@ -160,7 +160,7 @@ async def hand_over(machine: Machine, mail: Mail) -> None:
         case "revoke":
             await machine.revoke(mail.text)
         case "compact":
-            await machine.compact(mail.text)
+            await machine.compact(mail.text, room=mail.room)
         case "rename":
             await machine.rename(mail.text)
         case "todo":

@@ -195,6 +195,8 @@ def _gone_on(own: Iterable[Envelope]) -> str:
                 return "its script has gone on"
             case e.ConversationCompacted():
                 return "the conversation was summarised"
+            case e.ResultsTrimmed():
+                return "old results were trimmed"
             case e.FileWritten(call_id=call_id) if call_id != PUT_BACK:
                 return "a file was written"
             case e.TodoEdited():

@@ -261,7 +261,7 @@ class RemoteMachine:
         """Take back what was granted for the rest of the run."""
         await self._send(self._mail("revoke", text=permission))
 
-    async def compact(self, note: str = "") -> None:
+    async def compact(self, note: str = "", *, room: int = 0) -> None:
         """Have the older turns summarised by the process that runs it.
 
         Raises:
@@ -274,7 +274,7 @@ class RemoteMachine:
                 f"No process runs {self.id} now.",
                 hint=f"/resume {self.id[:4]} goes on with it here.",
             )
-        await self._send(self._mail("compact", text=note))
+        await self._send(self._mail("compact", text=note, room=room))
 
     async def rename(self, name: str) -> None:
         """Give the run a name, or take it away with "". Unowned, it has it when it goes on."""
@@ -375,10 +375,9 @@ class RemoteMachine:
         reason = "already answered" if is_answered else ENDED
         return Receipt(input_id=id, handling="reject", reason=reason)
 
-    def _mail(self, kind: MailKind, *, text: str = "") -> Mail:
-        return Mail(
-            id=secrets.token_hex(6), run=self.id, at=self._clock.now(), kind=kind, text=text
-        )
+    def _mail(self, kind: MailKind, *, text: str = "", room: int = 0) -> Mail:
+        id, at = secrets.token_hex(6), self._clock.now()
+        return Mail(id=id, run=self.id, at=at, kind=kind, text=text, room=room)
 
     async def _send(self, mail: Mail, is_done: Callable[[], bool] = lambda: False) -> bool:
         """Leave a message and wake its owner; return whether its owner took it. False: nobody runs the run.
