@@ -102,7 +102,7 @@ class Listener(Chronicle):
         """Remember which words."""
         self.handed = words
 
-    def apply(self, setting: str, value: str) -> bool:
+    def apply(self, setting: str, config: ConfigManager) -> bool:
         return False
 
     def refresh(self) -> None:

@@ -4,6 +4,7 @@ Run as a program it is a console over that session, for tests through a real pty
 """
 
 import asyncio
+import json
 import os
 import sys
 import time
@@ -451,8 +452,10 @@ def _check(session: FakeSession) -> Console:
 
 
 async def _main(folder: str, fresh_s: float) -> int:
+    from midstream.tui import keymap
     from midstream.tui.interface import ConsoleInterface
 
+    keymap.use(json.loads(os.environ.get("KEYS", "{}")))
     ui = ConsoleInterface(
         history_folder=Path(folder) if folder else None,
         fresh_s=fresh_s,

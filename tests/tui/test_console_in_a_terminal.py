@@ -466,6 +466,53 @@ def test_escape_unmarks_a_choice(screen: Screen) -> None:
     assert "decided" not in screen.text()
 
 
+OWN = '{"allow": ["k", "Ctrl-Y"], "deny": ["y"]}'
+
+
+@pytest.mark.parametrize("key", ["k", "\x19"])
+def test_keys_of_ones_own_decide_and_stand_on_the_card(spawn: Spawn, key: str) -> None:
+    screen = spawn(KEYS=OWN)
+    screen.type("/approve" + ENTER)
+    screen.wait_for("k once · r for this run · y no")
+    screen.wait_for("k yes, y no")
+    screen.type(key)
+
+    screen.wait_for("decided q9 granted=True")
+    assert editor_line(screen) == "›"
+
+
+def test_a_key_that_denies_now_allows_nothing_any_more(spawn: Spawn) -> None:
+    screen = spawn(KEYS=OWN)
+    screen.type("/approve" + ENTER)
+    screen.wait_for("k once")
+    screen.type("y")
+
+    screen.wait_for("decided q9 granted=False")
+
+
+@pytest.mark.parametrize(("key", "left"), [("k", "› k"), ("\x19", "›")])
+def test_a_key_of_ones_own_decides_only_as_a_fresh_one(spawn: Spawn, key: str, left: str) -> None:
+    screen = spawn(fresh_s=1000.0, KEYS=OWN)
+    screen.type("/approve" + ENTER)
+    screen.wait_for("k once")
+    screen.type(key)
+    screen.settle()
+
+    assert "decided" not in screen.text()
+    assert editor_line(screen) == left
+
+
+@pytest.mark.parametrize("keys", ["\x1b[200~k\x1b[201~", "kk", "\x19\x19"])
+def test_keys_of_ones_own_that_come_together_never_approve(spawn: Spawn, keys: str) -> None:
+    screen = spawn(KEYS=OWN)
+    screen.type("/approve" + ENTER)
+    screen.wait_for("k once")
+    screen.type(keys)
+    screen.settle()
+
+    assert "decided" not in screen.text()
+
+
 def test_w_refuses_with_a_note(screen: Screen) -> None:
     screen.type("/approve" + ENTER)
     screen.wait_for("y once")

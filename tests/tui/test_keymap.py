@@ -17,9 +17,10 @@ from midstream.app.commands.handler import CommandHandler
 from midstream.app.commands.table import FIRST, GROUPS
 from midstream.tui import keys
 from midstream.tui.interface import ConsoleInterface
-from midstream.tui.keymap import BEGINNINGS, KEYMAP, WHEN, Key, keys_page, keys_text
+from midstream.tui.keymap import called, keys_page, keys_text, use
 from midstream.tui.prompt import Prompt
 from midstream.tui.themes import Look
+from midstream.views.key_table import BEGINNINGS, KEYMAP, WHEN, Key, actions, rebound
 
 ROOT = Path(__file__).parents[2]
 
@@ -140,6 +141,117 @@ def test_the_keys_as_text_name_all_of_them_within_the_width(width: int) -> None:
         assert " ".join(row.does.replace("`", "").split()) in words or width < 80
     for beginning in BEGINNINGS:
         assert beginning.line in words
+
+
+# --- keys of one's own ----------------------------------------------------------------------------
+
+
+def misfits(wanted: dict[str, list[str]]) -> list[tuple[str, str]]:
+    return [(each.action, each.what) for each in rebound(wanted)[1]]
+
+
+def names(wanted: dict[str, list[str]]) -> dict[str, str]:
+    """Return what is called otherwise than in the table, by action."""
+    pairs = zip(KEYMAP, rebound(wanted)[0], strict=True)
+    return {was.action: now.name for was, now in pairs if was != now}
+
+
+def test_an_action_has_the_keys_it_is_given_and_no_others() -> None:
+    rows, problems = rebound({"show_last": ["F5", "alt-o"]})
+
+    assert problems == ()
+    (row,) = [row for row in rows if row.action == "show_last"]
+    assert row.keys == (("f5",), ("escape", "o"))
+    assert row.name == "F5, alt-o"
+
+
+def test_what_stops_keeps_its_own_key_besides() -> None:
+    assert names({"escape": ["Ctrl-X"]}) == {"escape": "Esc, Ctrl-X"}
+    assert names({"interrupt": ["F12"]}) == {"interrupt": "Ctrl-C, F12"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"shwo_last": ["F5"]}, [("shwo_last", 'no action "shwo_last".')]),
+        ({"paste": ["F5"]}, [("paste", 'the keys of "paste" are fixed.')]),
+        ({"show_last": ["Ctrl-Entre"]}, [("show_last", 'no key "Ctrl-Entre".')]),
+        ({"show_last": ["F13"]}, [("show_last", 'no key "F13".')]),
+        ({"show_last": ["Ctrl-X Ctrl-E"]}, [("show_last", 'no key "Ctrl-X Ctrl-E".')]),
+        (
+            {"show_last": ["x"]},
+            [("show_last", '"x" is a character that is typed; "show_last" cannot have it.')],
+        ),
+        ({"allow": ["F2"]}, [("allow", '"F2" cannot decide on a call.')]),
+        ({"allow": ["Alt-Y"]}, [("allow", '"Alt-Y" cannot decide on a call.')]),
+        ({"allow": ["Ctrl-M"]}, [("allow", '"Ctrl-M" cannot decide on a call.')]),
+        (
+            {"deny": ["Space"]},
+            [("deny", '"Space" is a character that is typed; "deny" cannot have it.')],
+        ),
+        ({"allow": ["n"]}, [("allow", 'n is the key of "deny" already (no).')]),
+        (
+            {"leave": []},
+            [("leave", '"leave" cannot be left without a key: it is needed to leave.')],
+        ),
+        (
+            {"allow": []},
+            [("allow", '"allow" cannot be left without a key: it is needed to decide on calls.')],
+        ),
+        (
+            {"redraw": ["F5"], "leave": ["F5"]},
+            [("leave", 'F5 is the key of "redraw" already (redraw the screen).')],
+        ),
+        (
+            {"show_last": ["Ctrl-N"]},
+            [
+                (
+                    "show_last",
+                    "Ctrl-N is the key of the editor already "
+                    "(the line below, else a later line of the history).",
+                )
+            ],
+        ),
+    ],
+)
+def test_what_cannot_be_is_said_and_the_action_keeps_its_own(
+    wanted: dict[str, list[str]], said: list[tuple[str, str]]
+) -> None:
+    assert misfits(wanted) == said
+    assert not set(names(wanted)) & {action for action, _ in said}
+
+
+def test_two_actions_may_change_places() -> None:
+    assert names({"allow": ["n"], "deny": ["y"]}) == {"allow": "n", "deny": "y"}
+    wanted = {"send": ["Ctrl-Enter"], "steer": [], "new_line": ["Enter"]}
+    assert misfits(wanted) == []
+    # Without its place there is none to change.
+    assert [action for action, _ in misfits({"send": ["Ctrl-Enter"], "new_line": ["Enter"]})] == [
+        "send",
+        "new_line",
+    ]
+
+
+def test_an_action_may_say_the_keys_it_has_anyway() -> None:
+    wanted = {
+        action: [row.name.partition(", ")[0].removesuffix(" Esc")]
+        for action, row in actions().items()
+    }
+
+    assert misfits(wanted) == []
+
+
+def test_what_the_screen_says_is_what_the_keys_are() -> None:
+    try:
+        use({"show_last": ["F5"], "send": ["Alt-Enter"], "new_line": ["Enter"], "queue": []})
+        assert (called("send"), called("show_last"), called("queue")) == ("Alt-Enter", "F5", "")
+        text = keys_text()
+        assert "F5" in text
+        assert "Ctrl-O" not in text
+        assert "queue the line" not in text
+    finally:
+        use({})
+    assert called("send") == "⏎"
 
 
 def test_keys_some_terminals_cannot_tell_have_a_plain_way() -> None:

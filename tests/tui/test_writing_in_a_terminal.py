@@ -22,7 +22,7 @@ from screen import (
     is_running,
 )
 
-from midstream.tui.keymap import KEYMAP
+from midstream.views.key_table import KEYMAP
 
 CTRL_G, CTRL_T, CTRL_Z, ALT_BANG = "\x07", "\x14", "\x1a", "\x1b!"
 

@@ -9,6 +9,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from midstream.config.manager import ConfigManager
 from midstream.core.notices import Envelope
 from midstream.core.question import Decision, Question
 from midstream.core.routing import Destination, Route
@@ -230,8 +231,8 @@ class UI(Protocol):
     def hand(self, words: str) -> None:
         """Put words into the editor, to be changed and sent again; nothing typed there is lost."""
 
-    def apply(self, setting: str, value: str) -> bool:
-        """Look as a setting says from now on; return False where that is for the next start, if at all."""
+    def apply(self, setting: str, config: ConfigManager) -> bool:
+        """Be as one of the settings `LOOKS` says from now on; return False where there is nothing to be."""
 
     def refresh(self) -> None:
         """Draw the status anew: the mode, the state or the open questions changed."""

@@ -65,9 +65,12 @@ def _ask_trust(status: TrustStatus, store: TrustStore) -> bool:
 
 
 async def _in_terminal(config: ConfigManager, options: Options) -> int:
+    from midstream.tui import keymap
     from midstream.tui.interface import ConsoleInterface
     from midstream.tui.themes import Look, has_256
 
+    if config.keys:
+        keymap.use(config.keys)
     # A descriptor of its own: what others write to stdout meanwhile is told, not drawn over it.
     own = os.fdopen(os.dup(STDOUT), "w", encoding="utf-8")
     ui = ConsoleInterface(

@@ -52,6 +52,7 @@ from midstream.config.settings import (
     LEVELS,
     MODELS,
     NOTIFICATIONS,
+    OWN_KEYS,
     PATIENCE,
     PATIENCE_PARTS,
     PERMISSION_MODE,
@@ -266,6 +267,17 @@ class ConfigManager:
         return cast(Theme, self.value(THEME))
 
     @property
+    def keys(self) -> dict[str, list[str]]:
+        """Return the names of the keys the user gives actions of the console (`views.key_table`)."""
+        _, said = self._said.get("user", ("", {}))
+        start = f"{OWN_KEYS}."
+        return {
+            key.removeprefix(start): json.loads(names)
+            for key, names in said.items()
+            if key.startswith(start)
+        }
+
+    @property
     def budget(self) -> Budget | None:
         """Return what each run may use at most; None: as much as its workflow says.
 
@@ -336,7 +348,8 @@ class ConfigManager:
             Setting(key=key, value=value, layer=layer, source=source)
             for layer, (source, said) in self._said.items()
             for key, value in said.items()
-            if key.startswith(f"{BUDGET}.") or (key in RULE_KEYS and value != "[]")
+            if key.startswith((f"{BUDGET}.", f"{OWN_KEYS}."))
+            or (key in RULE_KEYS and value != "[]")
         ]
         return (*(self._setting(key) for key in KEYS), *beside)
 

@@ -41,8 +41,9 @@ THEME: Final = "theme"
 THEME_NAMES: Final[tuple[Theme, ...]] = (
     *("auto", "light", "dark", "colour-blind-light", "colour-blind-dark", "plain"),
 )
-LOOKS: Final = (THEME,)
-"""What a console may do from now on when it is set in it."""
+OWN_KEYS: Final = "keys"
+LOOKS: Final = (THEME, OWN_KEYS)
+"""What a console may do from now on when it is set in it; of `keys` the whole group."""
 
 MODELS: Final = "models"
 LEVELS: Final = ("base", "smart", "fast")
@@ -95,7 +96,7 @@ KEYS: Final = (
     PERMISSION_MODE,
     EDITING,
     NOTIFICATIONS,
-    *LOOKS,
+    THEME,
     *MODEL_KEYS,
     *(f"{PATIENCE}.{part}" for part in PATIENCE_PARTS),
 )
@@ -120,6 +121,7 @@ _NOT_FOR_WORKSPACES: Final = {
     EDITING: ("change the keys", _OWN),
     NOTIFICATIONS: ("set notifications", _OWN),
     THEME: ("choose the colours", _OWN),
+    OWN_KEYS: ("change the keys", _OWN),
     AUTO_RESUME: ("make runs resume by themselves", _OWN),
     AUTO_COMPACT: ("say when chats are summarised", _OWN),
 }
@@ -273,6 +275,23 @@ def _budget(node: Node, report: Report) -> dict[str, str]:
     return found
 
 
+def _keys(node: Node, report: Report) -> dict[str, str]:
+    """Return the keys of actions by keys such as `keys.send`, each a JSON list of names."""
+    if node.kind != "object":
+        report.error(node, 'expected an object such as {"show_last": "F5"}.')
+    from midstream.views.key_table import rebound  # few have keys of their own
+
+    wanted: dict[str, list[str]] = {}
+    for action, member in node.members.items():
+        one = member.node.kind == "string"
+        if one or fit(member.node, tuple[str, ...], report):
+            wanted[action] = [member.node.value] if one else member.node.value
+    for misfit in rebound(wanted)[1]:
+        report.error(node.members[misfit.action].node, misfit.what, misfit.hint)
+        del wanted[misfit.action]
+    return {f"{OWN_KEYS}.{action}": _as_list(names) for action, names in wanted.items()}
+
+
 def _web_search(node: Node, report: Report) -> dict[str, str]:
     """Return the parts by keys such as `webSearch.url`, all of them or none."""
     form = 'such as {"provider": "brave"}'
@@ -309,6 +328,7 @@ _READERS: Final[Mapping[str, Callable[[Node, Report], dict[str, str]]]] = {
     EDITING: partial(_choice, EDITING, EDITINGS),
     NOTIFICATIONS: partial(_choice, NOTIFICATIONS, NOTIFICATION_KINDS),
     THEME: partial(_choice, THEME, THEME_NAMES),
+    OWN_KEYS: _keys,
     MODELS: _models,
     PATIENCE: _patience,
     BUDGET: _budget,

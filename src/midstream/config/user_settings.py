@@ -25,6 +25,7 @@ from midstream.config.settings import (
     MODEL_KEYS,
     MODELS,
     NOTIFICATIONS,
+    OWN_KEYS,
     PERMISSION_MODE,
     PERMISSION_MODES,
     RULE_KEYS,
@@ -39,8 +40,14 @@ from midstream.language.json_text import parse
 from midstream.language.names import Json
 from midstream.language.problem import Problem
 from midstream.safety.redaction import Redactor
+from midstream.views.key_table import actions
 
-SETTABLE: Final = (*KEYS, *(f"{BUDGET}.{part}" for part in BUDGET_PARTS), *RULE_KEYS)
+SETTABLE: Final = (
+    *KEYS,
+    *(f"{BUDGET}.{part}" for part in BUDGET_PARTS),
+    *RULE_KEYS,
+    *(f"{OWN_KEYS}.{action}" for action in actions()),
+)
 """Every key a value can be set for. `models` stands for all of its levels."""
 
 _TEXTS: Final = frozenset(
@@ -127,6 +134,8 @@ def explained(config: ConfigManager, key: str) -> str:
         UserMistake: there is no such setting.
     """
     found = settings_of(config, key)
+    if not found and key.startswith(f"{OWN_KEYS}."):
+        return f"{key} is not set: its key is {actions()[key.partition('.')[2]].name}."
     if not found:
         return (
             f"{key} is not set: there is no limit."
@@ -206,7 +215,8 @@ def _value(key: str, written: str) -> Json:
     parsed = parse(written)
     if parsed.root is None or parsed.flaws:
         return written
-    if key in _TEXTS and parsed.root.kind != "string":
+    is_key = key.startswith(f"{OWN_KEYS}.") and parsed.root.kind != "array"
+    if (key in _TEXTS or is_key) and parsed.root.kind != "string":
         return written
     return parsed.root.value
 

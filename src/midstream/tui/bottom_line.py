@@ -9,6 +9,7 @@ from typing import Final
 
 from midstream.app.ui import Status
 from midstream.safety.sanitize import sanitized
+from midstream.tui.keymap import called
 from midstream.tui.styled_lines import Fragment, Row, clipped, width_of
 from midstream.tui.themes import ACCENT, BOLD, MUTED
 
@@ -74,7 +75,10 @@ def _first_parts(status: Status, esc: str, room: int) -> list[Fragment]:
     left = room - (width_of(permission) + 3 if permission else 0)
     keys: list[Fragment] = []
     unusual = "" if not status.busy or esc.endswith(ESC_STOPS) else esc
-    for key in (unusual, f"Tab {_one_line(status.tab)}" if status.tab else ""):
+    for key in (
+        unusual,
+        f"{called('queue') or '/queue'} {_one_line(status.tab)}" if status.tab else "",
+    ):
         if key and left - width_of(key) - 3 >= _LEAST_ENTER:
             keys.append(("", key))
             left -= width_of(key) + 3

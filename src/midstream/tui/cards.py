@@ -13,11 +13,23 @@ from midstream.safety.sanitize import sanitized
 from midstream.tui.choice_list import Choosing, choices_in
 from midstream.tui.event_lines import question_lines
 from midstream.tui.form import Form
+from midstream.tui.keymap import called
 from midstream.tui.styled_lines import Fragment, Line, Row, clipped, rows, width_of
 from midstream.tui.themes import ACCENT, ATTENTION, BOLD, MUTED, OK
 from midstream.views.calls_in_words import question_heading
 
-UNCLEAR_KEYS: Final = "a answer · n new instruction · e keep editing"
+DECIDING: Final = {
+    "y": "allow",
+    "r": "allow_for_run",
+    "n": "deny",
+    "w": "deny_with_note",
+    "e": "change_command",
+    "a": "allow_in_auto",
+}
+"""The choices of an approval, and the actions whose keys make them."""
+
+CHOOSING: Final = {"a": "is_answer", "n": "is_instruction", "e": "keep_editing"}
+"""What an unclear line may be, and the actions whose keys say so."""
 
 _NAMED: Final = 4
 """Capabilities a yes for the run would grant that stand behind its key."""
@@ -45,14 +57,21 @@ def card_rows(question: Question, *, is_focused: bool, height: int, width: int) 
         summary = clipped(sanitized(summary_of(question, width)), max(4, width - 2))
         kept = rows(Line((("", summary),), "? ", style), width)[:1]
         left_out -= 1
-    where = "in full above" if is_focused else "Tab"
+    where = "in full above" if is_focused else called("next_question") or "#2"
     text = f"+{left_out} more line{'' if left_out == 1 else 's'}, {where}"
     more = Line(((MUTED, text),), "│ ", style)
     return [*kept, rows(more, width)[0]] if height > 1 else kept
 
 
+def unclear_keys() -> str:
+    """Return the keys that say what an unclear line is."""
+    says = (("a", "answer"), ("n", "new instruction"), ("e", "keep editing"))
+    keys = ((called(CHOOSING[choice]), what) for choice, what in says)
+    return _BETWEEN.join(f"{key} {what}" for key, what in keys if key)
+
+
 def approval_choices(question: Question) -> str:
-    """Return the letters of an approval's choices, in their order."""
+    """Return the choices of an approval, a letter each, in their order."""
     if question.about == "plan":
         return "yaenw"
     return "yrnwe" if question.command else "yrnw"
@@ -76,27 +95,27 @@ def approval_keys(question: Question, marked: str = "") -> str:
     more = [f"{len(granted) - _NAMED} more"] if len(granted) > _NAMED else []
     what = f" ({'; '.join(named + more)})" if named else ""
     says = {
-        "y": "y once",
-        "r": f"r for this run{what}",
-        "n": "n no",
-        "w": "w no, and say why",
-        "e": "e edit",
+        "y": "once",
+        "r": f"for this run{what}",
+        "n": "no",
+        "w": "no, and say why",
+        "e": "edit",
     }
     return _in_a_row(question, says, marked)
 
 
 _PLAN_SAYS: Final = {
-    "y": "y yes, in ask",
-    "a": "a yes, in auto",
-    "e": "e change it",
-    "n": "n no",
-    "w": "w no, and say why",
+    "y": "yes, in ask",
+    "a": "yes, in auto",
+    "e": "change it",
+    "n": "no",
+    "w": "no, and say why",
 }
 
 
 def _in_a_row(question: Question, says: Mapping[str, str], marked: str) -> str:
     keys = (
-        f"{f'{_MARK} ' if choice == marked else ''}{says[choice]}"
+        f"{f'{_MARK} ' if choice == marked else ''}{called(DECIDING[choice])} {says[choice]}"
         for choice in approval_choices(question)
     )
     return _BETWEEN.join((*keys, "arrows mark one"))
@@ -104,8 +123,9 @@ def _in_a_row(question: Question, says: Mapping[str, str], marked: str) -> str:
 
 def approval_waits(question: Question) -> str:
     """Return what is said of the keys while something stands in the line."""
-    letters = approval_choices(question).replace("e", "")
-    return f"empty the line to decide: {_BETWEEN.join(letters)}"
+    choices = approval_choices(question).replace("e", "")
+    keys = filter(None, (called(DECIDING[choice]) for choice in choices))
+    return f"empty the line to decide: {_BETWEEN.join(keys)}"
 
 
 def enter_takes(question: Question, choice: str) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from midstream.core.conversation import ToolCall
 from midstream.core.events import ToolCalled, ToolReturned
 from midstream.core.notices import FileChanged
+from midstream.tui.keymap import called
 from midstream.tui.styled_lines import Fragment, Line
 from midstream.tui.themes import ACCENT, ADDED, ATTENTION, BOLD, MUTED, REMOVED
 from midstream.views.side_effects import ChangedFile
@@ -90,7 +91,7 @@ def diff_lines(diff: str, *, max_lines: int | None = None) -> list[Line]:
         more = lines[-1] if lines[-1].startswith("[+") else ""
         lines = lines[: max_lines - 1]
         word = f"+{left + 1:,} more lines" + (f" and {more.strip('[]+')}" if more else "")
-        lines.append(f"[{word}: Ctrl-O]")
+        lines.append(f"[{word}: {called('show_last') or '/last'}]")
     return [Line(fragments, MARK, MUTED, MARK) for fragments in _painted(lines)]
 
 

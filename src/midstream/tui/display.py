@@ -15,7 +15,7 @@ from prompt_toolkit.cursor_shapes import ModalCursorShapeConfig
 from prompt_toolkit.data_structures import Point
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import Input, create_input
-from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.key_binding import DynamicKeyBindings, KeyBindings
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.output import ColorDepth, Output
@@ -105,6 +105,7 @@ class Display:
         self._output = output
         self._terminal: TerminalOutput | None = None
         self._styled = ("", Style([]))
+        self._keys: KeyBindings | None = None
         self._title = Title(os.environ.get("TERM"))
 
     # --- holding it -------------------------------------------------------------------------
@@ -121,14 +122,11 @@ class Display:
         gone: Callable[[], None],
     ) -> None:
         """Make the application that `run` runs. `gone` hears that the terminal takes nothing more."""
-        # Colours pasted without brackets look like the report of a mouse, which is not asked for.
-        keys.add(Keys.Vt100MouseEvent)(lambda _: None)
         is_vi = self._editing == "vi"
-        if is_vi:
-            mend_vi(keys)
+        self.bind(keys)
         app = self.app = _Console(
             layout=layout,
-            key_bindings=keys,
+            key_bindings=DynamicKeyBindings(lambda: self._keys),
             style=DynamicStyle(self._style),
             include_default_pygments_style=False,
             erase_when_done=True,
@@ -156,6 +154,14 @@ class Display:
         know_modified_keys()
         if is_able(os.environ.get("TERM", "")):
             self.signal(ASK)
+
+    def bind(self, keys: KeyBindings) -> None:
+        """Let these be the console's own keys from now on."""
+        # Colours pasted without brackets look like the report of a mouse, which is not asked for.
+        keys.add(Keys.Vt100MouseEvent)(lambda _: None)
+        if self._editing == "vi":
+            mend_vi(keys)
+        self._keys = keys
 
     async def run(self) -> None:
         """Draw and take keys until `exit`, or until the terminal is closed."""

@@ -20,6 +20,7 @@ from midstream.tui.dialog import Dialog
 from midstream.tui.editor import Editor, esc_in_vi
 from midstream.tui.event_lines import question_lines
 from midstream.tui.event_renderer import EventRenderer
+from midstream.tui.keymap import called
 from midstream.tui.live_region import LiveText
 from midstream.tui.styled_lines import Fragment, Line, Row, clipped, rows, width_of
 from midstream.tui.themes import ACCENT, ATTENTION, MUTED
@@ -144,23 +145,25 @@ def bottom_for(
 
     `is_searching`: the keys search the history.
     """
-    hint = ""
+    hint, send = "", called("send")
     if is_searching:
         hint = "⏎ takes the line · Ctrl-R further back · Ctrl-C leaves"
     elif dialog.leave_offered:
         hint = "Ctrl-C again leaves"
     elif dialog.unclear is not None:
-        hint = cards.UNCLEAR_KEYS
+        hint = cards.unclear_keys()
     elif dialog.turns is not None:
         hint = keys_for(screen.width)
     elif dialog.noting:
-        hint = "⏎ refuses with this note · Esc goes back"
+        hint = f"{send} refuses with this note · Esc goes back"
         if is_command(editor.buffer.text):
-            hint = "⏎ runs the command · Esc goes back"
+            hint = f"{send} runs the command · Esc goes back"
     elif dialog.editing and dialog.edits_plan:
-        hint = "⏎ puts it on the card · Ctrl-G: your editor · Esc goes back"
+        editor_key = called("edit_outside")
+        outside = f" · {editor_key}: your editor" if editor_key else ""
+        hint = f"{send} puts it on the card{outside} · Esc goes back"
     elif dialog.editing:
-        runs = "⏎ runs this instead, once" if editor.buffer.text.strip() else "type a command"
+        runs = f"{send} runs this instead, once" if editor.buffer.text.strip() else "type a command"
         hint = f"{runs} · Esc goes back"
     text = editor.buffer.text
     hint = hint or dialog.news
@@ -172,7 +175,7 @@ def bottom_for(
         enter = enter or _enter(screen, text, seen, dialog.outlived)
     elif not enter:
         enter = screen.on_empty or screen.status.on_empty
-    enter = f"⏎ {enter}" if enter else _begun_now(screen, dialog)
+    enter = f"{send} {enter}" if enter else _begun_now(screen, dialog)
     mode = mode_words(screen.status.mode, beside=enter)
     if not enter:
         enter, mode = mode, ""  # it stands first, and is cut last
@@ -238,24 +241,24 @@ def _esc(screen: Screen, dialog: Dialog, text: str) -> str:
 def _form_keys(dialog: Dialog, text: str) -> str:
     """Return what the keys do in the open form."""
     answering = dialog.answering
-    form = answering.form
+    form, send = answering.form, called("send")
     if answering.is_closed or form is None:
-        return f"#{answering.number()} is closed · Enter keeps the line"
+        return f"#{answering.number()} is closed · {send} keeps the line"
     if is_command(text):
-        return "⏎ runs the command · Esc leaves the form"
+        return f"{send} runs the command · Esc leaves the form"
     found = answering.field_list(text)
     if form.field is None:
-        enter = f"⏎ answers #{answering.number()}"
+        enter = f"{send} answers #{answering.number()}"
     elif found is not None and found.is_made:
-        enter = f"⏎ takes {found.label}"
+        enter = f"{send} takes {found.label}"
     elif found is not None and text.strip():
         enter = "that is not a choice"
     elif text.strip() or form.field.name in form.values:
-        enter = "⏎ takes it"
+        enter = f"{send} takes it"
     elif "default" in form.spec:
-        enter = f"⏎ takes {form.default}"
+        enter = f"{send} takes {form.default}"
     else:
-        enter = "⏎ needs a value" if form.field.is_required else "⏎ leaves it out"
+        enter = f"{send} needs a value" if form.field.is_required else f"{send} leaves it out"
     picks = " · Space picks" if found is not None and found.many and not text else ""
     back = " · ↑ back" if form.at else ""
     return f"{enter}{picks}{back} · Esc keeps it for later"
@@ -313,7 +316,8 @@ def _begun_now(screen: Screen, dialog: Dialog) -> str:
     approval = dialog.approval(screen.questions)
     if approval is None or approval.id not in screen.drawn:
         return line
-    return f"y yes, n no{f', {line}' if line else ''}"
+    keys = f"{called('allow')} yes, {called('deny')} no"
+    return f"{keys}, {line}" if line else keys
 
 
 _SENDS: Final = "sends to "
@@ -369,7 +373,7 @@ def _choice(dialog: Dialog, questions: Sequence[Question], width: int) -> list[R
     text = f"You began this line before it was asked: {about}"
     return [
         *rows(Line((("", text),), "? ", ATTENTION), width),
-        *rows(Line(((ATTENTION, cards.UNCLEAR_KEYS),), "  ", ATTENTION), width),
+        *rows(Line(((ATTENTION, cards.unclear_keys()),), "  ", ATTENTION), width),
     ]
 
 

@@ -23,12 +23,14 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 
 from midstream.app.ui import Console, InFull
-from midstream.config.settings import THEME, Editing, Notifications
+from midstream.config.manager import ConfigManager
+from midstream.config.settings import OWN_KEYS, THEME, Editing, Notifications
 from midstream.core.events import RunFailed, RunFinished, RunStopped
 from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.system.own_process import HANGUPS
+from midstream.tui import keymap
 from midstream.tui.answering import Answering
 from midstream.tui.background_tasks import BackgroundTasks
 from midstream.tui.changed_lines import changed_lines
@@ -49,7 +51,7 @@ from midstream.tui.live_region import LiveText
 from midstream.tui.own_shell import OwnShell
 from midstream.tui.prompt import Prompt, now
 from midstream.tui.scrollback import Behind, Scrollback
-from midstream.tui.themes import THEMES, Look
+from midstream.tui.themes import Look
 from midstream.views.side_effects import ChangedFile
 
 FRESH_S: Final = 0.4
@@ -98,6 +100,7 @@ class ConsoleInterface:
         self._fresh_s = fresh_s
         self._folder = folder_name(folder)
         self._session: Console | None = None
+        self._prompt: Prompt | None = None
         self._dialog = Dialog(answering=Answering(fresh_s=fresh_s))
         self._calls = Calls(notifications, away_s=away_s)
         self._display = Display(
@@ -211,11 +214,15 @@ class ConsoleInterface:
         self.refresh()
         return True
 
-    def apply(self, setting: str, value: str) -> bool:
-        """Draw in another theme from now on; see `UI.apply`."""
-        if setting != THEME or value not in THEMES:
+    def apply(self, setting: str, config: ConfigManager) -> bool:
+        """Draw in another theme, or hear other keys, from now on; see `UI.apply`."""
+        if setting == THEME:
+            self._look.theme = config.theme
+        elif setting == OWN_KEYS and self._prompt is not None:
+            keymap.use(config.keys)
+            self._display.bind(bindings(self._prompt))
+        else:
             return False
-        self._look.theme = value
         self.refresh()
         return True
 
@@ -233,7 +240,7 @@ class ConsoleInterface:
         `close` no signal ends the process: what runs is put by first.
         """
         self._session = session
-        at = self._at(session)
+        at = self._prompt = self._at(session)
         frames = Frames(at, folder=self._folder)
         self._display.open(
             frames.layout(),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from midstream.app.ui import Console, InFull
+from midstream.config.manager import ConfigManager
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
@@ -83,7 +84,7 @@ class JsonUI:
     def refresh(self) -> None:
         """Do nothing: the status is in the events."""
 
-    def apply(self, setting: str, value: str) -> bool:
+    def apply(self, setting: str, config: ConfigManager) -> bool:
         """Have no look of its own to change."""
         return False
 

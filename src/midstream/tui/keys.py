@@ -1,4 +1,4 @@
-"""The bindings of the keys: `KEYMAP` says which and when, here is what each of them does.
+"""The bindings of the keys: `views.key_table` says which and when, here is what each of them does.
 
 What Enter does is in `enter_keys`, what keys do where something stands open over the line in
 `approval_keys` and `card_keys`.
@@ -25,10 +25,12 @@ from midstream.core.pictures import mark_before
 from midstream.language.errors import MidstreamError
 from midstream.safety.sanitize import scrubbed
 from midstream.tui import approval_keys, card_keys
+from midstream.tui.cards import CHOOSING, DECIDING
 from midstream.tui.enter_keys import Sending
-from midstream.tui.keymap import KEYMAP, When, keys_text
+from midstream.tui.keymap import called, keys_text, table
 from midstream.tui.prompt import Prompt, now
 from midstream.tui.terminal_replies import is_alone, may_allow
+from midstream.views.key_table import When
 
 Handler: TypeAlias = Callable[[KeyPressEvent], None]
 
@@ -39,11 +41,11 @@ _STAYS: Final = (
 
 
 def bindings(at: Prompt) -> KeyBindings:
-    """Return the console's own bindings, from `KEYMAP`; they go before prompt_toolkit's."""
+    """Return the console's own bindings, from the table of keys; they go before prompt_toolkit's."""
     bound = KeyBindings()
     found, times = handlers(at), _times(at)
     # Of several bindings that apply, prompt_toolkit takes the last one.
-    for row in reversed(KEYMAP):
+    for row in reversed(table()):
         applies: Filter = ~is_searching
         for when in row.when:
             applies &= times[when]
@@ -56,7 +58,7 @@ def bindings(at: Prompt) -> KeyBindings:
 
 
 def handlers(at: Prompt) -> dict[str, Handler]:
-    """Return what the keys do, by the name their rows in `KEYMAP` have for it."""
+    """Return what the keys do, by the name their rows in the table have for it."""
     editor, sending = at.editor, Sending(at)
 
     def send(event: KeyPressEvent) -> None:
@@ -69,18 +71,28 @@ def handlers(at: Prompt) -> dict[str, Handler]:
         else:
             escape(at)
 
-    def decide(event: KeyPressEvent) -> None:
-        is_own = is_alone(event) if event.data in approval_keys.REFUSING else may_allow(event)
-        if approval_keys.takes(at, event.data) and approval_keys.may_decide(at, alone=is_own):
-            approval_keys.decide(at, event.data)
-        else:
+    def type(event: KeyPressEvent) -> None:
+        if event.data.isprintable():
             editor.insert(event.data)
 
-    def choose(event: KeyPressEvent) -> None:
-        if sending.may_choose(alone=is_alone(event)):
-            sending.choose(event.data)
-        else:
-            editor.insert(event.data)
+    def deciding(choice: str) -> Handler:
+        def decide(event: KeyPressEvent) -> None:
+            is_own = is_alone(event) if choice in approval_keys.REFUSING else may_allow(event)
+            if approval_keys.takes(at, choice) and approval_keys.may_decide(at, alone=is_own):
+                approval_keys.decide(at, choice)
+            else:
+                type(event)
+
+        return decide
+
+    def choosing(choice: str) -> Handler:
+        def choose(event: KeyPressEvent) -> None:
+            if sending.may_choose(alone=is_alone(event)):
+                sending.choose(choice)
+            else:
+                type(event)
+
+        return choose
 
     def arrow(event: KeyPressEvent) -> None:
         card_keys.arrow(at, -1 if event.key_sequence[0].key == Keys.Up else 1)
@@ -114,14 +126,14 @@ def handlers(at: Prompt) -> dict[str, Handler]:
         "begin_anew": lambda event: editor.begin_anew(event.data),
         "paste": lambda event: paste(at, event.data),
         "paste_picture": lambda _: at.background.begin_guarded(_from_clipboard(at)),
-        "show_keys": lambda _: show_keys(at),
+        "show_keys": lambda event: show_keys(at, event.data),
         "show_last": lambda _: at.scrollback.add(at.renderer.last_in_full()),
         "redraw": lambda _: redraw(at),
         "unfold": lambda _: unfold(at),
         "edit_outside": lambda _: edit_outside(at),
         "join_output": lambda _: at.own.join(),
-        "decide": decide,
-        "choose": choose,
+        **{action: deciding(choice) for choice, action in DECIDING.items()},
+        **{action: choosing(choice) for choice, action in CHOOSING.items()},
     }
 
 
@@ -247,10 +259,10 @@ async def _from_clipboard(at: Prompt, *, is_asked: bool = True) -> None:
     at.editor.paste(f"{found} " if mark_before(found) == found else found)
 
 
-def show_keys(at: Prompt) -> None:
-    """Print the keys."""
-    if at.dialog.is_open:
-        at.editor.insert("?")
+def show_keys(at: Prompt, typed: str) -> None:
+    """Print the keys; what was typed for it is a character where something is open over the line."""
+    if at.dialog.is_open and typed.isprintable():
+        at.editor.insert(typed)
     else:
         at.scrollback.say(keys_text(at.display.width() - 2))
 
@@ -271,7 +283,7 @@ def redraw(at: Prompt) -> None:
 def unfold(at: Prompt) -> None:
     """Put the whole text in the place of the label at the cursor."""
     if not at.editor.unfold():
-        words = "That is too long for the line: Ctrl-G opens it in your editor."
+        words = f"That is too long for the line: {called('edit_outside')} opens it in your editor."
         at.scrollback.say(words, kind="note")
 
 

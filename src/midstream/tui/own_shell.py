@@ -15,6 +15,7 @@ from midstream.language.errors import MidstreamError
 from midstream.safety.sanitize import sanitized
 from midstream.tui.editor import Editor
 from midstream.tui.event_lines import typed
+from midstream.tui.keymap import called
 from midstream.tui.scrollback import Scrollback
 from midstream.tui.styled_lines import Line, Row, clipped, rows
 from midstream.tui.themes import ACCENT, MUTED
@@ -61,7 +62,9 @@ class OwnShell:
             self._editor.drop()
             self.join()
         elif self._editor.is_folded:
-            self._warn("Part of the command is folded away: nothing was run. Ctrl-T shows it.")
+            self._warn(
+                f"Part of the command is folded away: nothing was run. {called('unfold')} shows it."
+            )
         elif self.is_running:
             self._warn("A command of yours still runs: Esc ends it. This one stays in the line.")
         elif session is not None and tasks is not None:
@@ -171,7 +174,7 @@ class OwnShell:
             return found
         if self._offer is None:
             return []
-        how = "⏎ adds it to your words" if takes else "Alt-! adds it here"
+        how = f"{called('send')} adds it to your words" if takes else _adding()
         text = f"{how} · Esc leaves it · {self._offer.what} of {_short(self._offer.command)}"
         return [*rows(Line(((ACCENT, text),), MARK, ACCENT, MARK), width)[:2]]
 
@@ -187,3 +190,7 @@ class OwnShell:
 
 def _short(command: str) -> str:
     return clipped(sanitized(" ".join(command.split())), _SHOWN_COMMAND)
+
+
+def _adding() -> str:
+    return f"{called('join_output') or '! and Enter'} adds it here"

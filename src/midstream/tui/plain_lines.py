@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from midstream.app.ui import Console, InFull
+from midstream.config.manager import ConfigManager
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
@@ -103,7 +104,7 @@ class PlainUI:
         """Keep nothing above a prompt: there is none that stays in its place."""
         return False
 
-    def apply(self, setting: str, value: str) -> bool:
+    def apply(self, setting: str, config: ConfigManager) -> bool:
         """Have no look of its own to change."""
         return False
 

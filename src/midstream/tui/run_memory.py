@@ -26,6 +26,7 @@ from midstream.tui.event_lines import (
     named,
     own_words,
 )
+from midstream.tui.keymap import called
 from midstream.tui.output_tail import MAX_ROWS
 from midstream.tui.styled_lines import Line
 from midstream.tui.themes import MUTED
@@ -196,7 +197,7 @@ class Halt:
         ]
         if len(shown) < len(self._outputs) or any(len(lines) > share for _, lines in shown):
             whose = "its" if len(self._outputs) == 1 else "their"
-            found += own_words(f"Ctrl-O shows {whose} output", "note")
+            found += own_words(f"{called('show_last') or '/last'} shows {whose} output", "note")
         return found
 
     def ends_nothing(self) -> bool:

@@ -72,7 +72,8 @@ class KeyParser(Vt100Parser):
             super().feed(data)
             return
         data, self._cut = self._cut + data, ""
-        self.is_alone = len(data) == 1 or _SEQUENCE.fullmatch(data) is not None
+        is_one = len(data) == 1 or data == "\x1b\r"  # Alt-Enter, which may be the key that sends
+        self.is_alone = is_one or _SEQUENCE.fullmatch(data) is not None
         if self._is_late and (rest := _REST.match(data)) is not None:
             data = data[rest.end() :]
         self._is_late = False

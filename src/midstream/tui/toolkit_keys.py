@@ -18,7 +18,7 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPress, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from midstream.tui.keymap import CTRL_ENTER
+from midstream.views.key_table import CTRL_ENTER
 
 _CTRL_ENTER: Final = Keys(CTRL_ENTER)
 """What prompt_toolkit is told the key is: it has no name for it, and no keyboard has this one."""

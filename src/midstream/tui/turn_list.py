@@ -8,13 +8,12 @@ from typing import Final
 import msgspec
 
 from midstream.safety.sanitize import sanitized
+from midstream.tui.keymap import called
 from midstream.tui.styled_lines import Line, Row, clipped, rows
 from midstream.tui.themes import ATTENTION, MUTED
 from midstream.views.turns import Turn
 
 ARMED: Final = "Esc again: back to an earlier turn"
-KEYS: Final = "⏎ goes back to before it, files too · ↑↓ or its number · Esc closes"
-NARROW_KEYS: Final = "⏎ goes back · ↑↓ · Esc closes"
 _NARROW: Final = 72
 _MAX_DIGITS: Final = 6
 
@@ -86,4 +85,7 @@ def turn_rows(shown: TurnList, *, width: int, height: int) -> list[Row]:
 
 def keys_for(width: int) -> str:
     """Return what the keys do in the list, for the bottom line."""
-    return KEYS if width >= _NARROW else NARROW_KEYS
+    send = called("send")
+    if width >= _NARROW:
+        return f"{send} goes back to before it, files too · ↑↓ or its number · Esc closes"
+    return f"{send} goes back · ↑↓ · Esc closes"

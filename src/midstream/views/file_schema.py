@@ -10,6 +10,7 @@ import msgspec
 
 from midstream.language.names import START, STOP, Json
 from midstream.language.spec import Role, Workflow
+from midstream.views.key_table import actions
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -143,6 +144,8 @@ def settings_schema() -> dict[str, Json]:
         "pattern": r"\S",
         "examples": ["openai:gpt-5", "openai:gpt-5 high", "offline"],
     }
+    key: dict[str, Json] = {"type": "string", "minLength": 1, "examples": ["Ctrl-T", "Alt-X", "F5"]}
+    keys: dict[str, Json] = {"anyOf": [key, {"type": "array", "items": key}]}
     levels = ("base", "smart", "fast")
     patience = ("firstByteSeconds", "silenceSeconds", "totalSeconds")
     properties: dict[str, Json] = {
@@ -198,6 +201,14 @@ def settings_schema() -> dict[str, Json]:
             "or a dark background, the same for the colour-blind, or none. A workspace's file may not "
             "say so.",
             "enum": ["auto", "light", "dark", "colour-blind-light", "colour-blind-dark", "plain"],
+        },
+        "keys": {
+            "description": "Other keys for actions of the console, by the names docs/keys.md lists; an "
+            "empty list takes an action's key away. A workspace's file may not say so.",
+            "type": "object",
+            "properties": dict.fromkeys(actions(), keys),
+            "additionalProperties": False,
+            "examples": [{"show_last": "F5", "send": "Ctrl-Enter", "steer": []}],
         },
         "models": {
             "description": "The model of each level of role, and how hard it thinks: low, medium or high. "

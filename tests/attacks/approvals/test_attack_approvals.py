@@ -26,6 +26,7 @@ from midstream.core.events import ToolCalled
 from midstream.core.inputs import Halt, Recovered, Resume, Stop, Withdraw
 from midstream.language.names import Subject
 from midstream.tui import approval_keys, card_keys
+from midstream.tui.cards import DECIDING
 from midstream.tui.enter_keys import Sending
 from midstream.tui.interface import ConsoleInterface
 from midstream.tui.keys import handlers
@@ -404,7 +405,7 @@ class AtTheCards:
         parser.feed(pieces[-1])
         self.dialog.pressed(now=0.0)
         async with asyncio.TaskGroup() as self.background.tasks:
-            name = {"\r": "send", DOWN: "mark"}.get(pieces[-1], "decide")
+            name = {"\r": "send", DOWN: "mark", **DECIDING}.get(pieces[-1], "")
             handlers(self.prompt)[name](cast(KeyPressEvent, event))
         return self.session.calls
 

@@ -85,7 +85,7 @@ async def configure(session: Session, key: str, value: str | None) -> str:
         if permits.mode != wanted:
             permits.switch(wanted)
         return f"{explained(session.config, key)}\nIt is in effect now."
-    if key in LOOKS and session.ui.apply(key, session.config.value(key)):
+    if (group := key.partition(".")[0]) in LOOKS and session.ui.apply(group, session.config):
         return f"{explained(session.config, key)}\nIt is in effect now."
     return told
 

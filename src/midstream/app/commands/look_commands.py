@@ -169,7 +169,7 @@ async def _verbose(session: Session, argument: str) -> None:
     if session.is_verbose:
         session.ui.say("Results of tools and reasoning are shown in full. /verbose off: one line.")
     else:
-        session.ui.say("Results of tools are one line; Ctrl-O (or /last) shows the last in full.")
+        session.ui.say("Results of tools are one line; /last shows the last in full.")
 
 
 _REPLY, _CODE = "reply", "code"
