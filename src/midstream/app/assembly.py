@@ -122,6 +122,7 @@ def parts(
     Raises:
         WorldTrouble: the journal is needed and cannot be opened.
     """
+    from midstream.config.agents_file import words_below
     from midstream.config.environment import environment_here
     from midstream.models.api_client import AIAPIClient, Limits
     from midstream.models.endpoints import is_configured, no_model
@@ -194,6 +195,7 @@ def parts(
         workflows=library,
         hooks=hooks,
         permits=permissions,
+        words_below=partial(words_below, config),
         redactor=own_redactor(),
     )
     notices = (*unkept, *map(str, problems), *mcp_notices, *hook_notices)

@@ -27,7 +27,9 @@ class TrustRequest:
 
     async def look(self) -> None:
         """Show the files and what has changed of them; `agree` is then about these."""
-        status = await in_thread(lambda: self._store.status(self._config.workspace))
+        status = await in_thread(
+            lambda: self._store.status(self._config.workspace, looks_below=True)
+        )
         if status.kind == "no_files":
             self._ui.say("This workspace has no files of its own to trust.")
             return
@@ -57,7 +59,9 @@ class TrustRequest:
                 hint="Run midstream trust in one.",
             )
         self._shown = None
-        status = await in_thread(lambda: self._store.status(self._config.workspace))
+        status = await in_thread(
+            lambda: self._store.status(self._config.workspace, looks_below=True)
+        )
         if status != shown:
             await self.look()
             raise UserMistake(

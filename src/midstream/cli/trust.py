@@ -99,7 +99,7 @@ def look_and_trust(
         whose: it is that of something else, such as a plugin.
         way: the command by which a person does this.
     """
-    status = store.status(workspace)
+    status = store.status(workspace, looks_below=True)
     if status.kind == "no_files":
         say(f"{status.workspace} has no files of its own to trust.")
         return FINISHED

@@ -4,7 +4,7 @@ the AGENTS.md of a trusted workspace, and which skills there are."""
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -12,8 +12,14 @@ from typing import Final
 from midstream.config.manager import ConfigManager
 from midstream.config.private_files import FileMissing, read_capped, shown_path, write_whole
 from midstream.config.skills import skills_told
-from midstream.config.trust import AGENTS
-from midstream.core.guidance import AGENTS_FILE, MAX_GUIDANCE, Source, guidance_from
+from midstream.config.trust import AGENTS, MAX_DEPTH, agents_file_in, is_below
+from midstream.core.guidance import (
+    AGENTS_FILE,
+    MAX_GUIDANCE,
+    Source,
+    folder_words,
+    guidance_from,
+)
 from midstream.language.errors import MidstreamError
 from midstream.language.spec import Guidance
 from midstream.safety.sanitize import sanitized
@@ -52,6 +58,40 @@ def guidance_here(config: ConfigManager) -> tuple[Guidance, ...]:
             found.append(guidance)
     told = skills_told(config)
     return (*found, told) if told is not None else tuple(found)
+
+
+def words_below(config: ConfigManager, paths: Iterable[str]) -> dict[str, str]:
+    """Return what is said where work goes on: by the path of each AGENTS.md in the folders on the way to
+    these paths, the outermost first, what a model is told. "" for one that is not trusted as it is.
+
+    Waits for the disk. The root's own is not among them.
+    """
+    found: dict[str, str] = {}
+    for path in paths:
+        parts = path.split("/")
+        if {"", ".", "..", "~"} & {*parts}:
+            continue  # it leads out of the workspace, or is its root
+        for end in range(1, min(len(parts), MAX_DEPTH) + 1):
+            folder = "/".join(parts[:end])
+            file = f"{folder}/{AGENTS_FILE}"
+            if file in found or file == path or not is_below(name := agents_file_in(folder)):
+                continue
+            if (said := _below(config, name, file)) is not None:
+                found[file] = said
+    return found
+
+
+def _below(config: ConfigManager, name: str, file: str) -> str | None:
+    """Return what a folder's AGENTS.md says, "" where it may not be read, None where there is none."""
+    grant = config.grant
+    if grant is None or name not in grant.files:
+        return "" if os.path.lexists(config.workspace / file) else None
+    try:
+        return folder_words(file, grant.read(name).decode("utf-8-sig")) or None
+    except FileMissing:
+        return None
+    except (UnicodeDecodeError, MidstreamError):
+        return ""
 
 
 def memory_file(config: ConfigManager) -> Path:

@@ -10,6 +10,7 @@ from midstream.config.trust import (
     TrustStatus,
     TrustStore,
     granted,
+    is_below,
     only_speaks,
     session_grant,
     still_granted,
@@ -38,6 +39,8 @@ def open_settings(
     config = ConfigManager(workspace, mode=mode, model=model)
     store = TrustStore(config.state_dir)
     status = store.status(workspace)
+    if trusts_workspace or (asks is not None and status.kind in ("untrusted", "changed")):
+        status = store.status(workspace, looks_below=True)
     given = None if trusts_workspace is False else granted(status)
     if given is not None:
         config.trust(given)
@@ -59,7 +62,7 @@ def open_settings(
         unread = {file.name for file in status.files}.difference(given_now)
         if AGENTS in unread:
             config.notice(UNREAD)
-        if any(only_speaks(name) and name != AGENTS for name in unread):
+        if any(only_speaks(name) and name != AGENTS and not is_below(name) for name in unread):
             config.notice(UNREAD_BESIDE)
     return config
 

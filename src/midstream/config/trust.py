@@ -15,9 +15,9 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, Literal
 
@@ -73,6 +73,12 @@ AGENTS: Final = f"{_BESIDE}{AGENTS_FILE}"
 """The name of the workspace's own AGENTS.md among the active files: it stands beside `.midstream`."""
 
 
+MAX_BELOW = 200
+"""Files AGENTS.md in folders of the workspace that can be trusted; what is behind them is never read."""
+
+_NOT_ENTERED: Final = frozenset({"node_modules", "site-packages", "venv", "__pycache__"})
+
+
 class ActiveFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file of `.midstream/` that would be acted on. `name` is relative to it, with slashes."""
 
@@ -111,6 +117,17 @@ class TrustStatus(msgspec.Struct, frozen=True, kw_only=True):
     def has_agents_file(self) -> bool:
         """Return whether there is an AGENTS.md."""
         return any(file.name == AGENTS for file in self.files)
+
+
+def agents_file_in(folder: str) -> str:
+    """Return the name that the AGENTS.md of a folder of the workspace has among the active files."""
+    return f"{_BESIDE}{folder}/{AGENTS_FILE}"
+
+
+def is_below(name: str) -> bool:
+    """Return whether an active file is the AGENTS.md of a folder of the workspace."""
+    is_agents = name.startswith(_BESIDE) and name.endswith(f"/{AGENTS_FILE}") and name != AGENTS
+    return is_agents and not name.startswith(f"{_OTHERS}/")
 
 
 def only_speaks(name: str) -> bool:
@@ -178,17 +195,23 @@ class TrustStore:
         self._file = state_dir / "trust.json"
         self._copies = state_dir / "trusted"
 
-    def status(self, workspace: Path) -> TrustStatus:
+    def status(self, workspace: Path, *, looks_below: bool = False) -> TrustStatus:
         """Return how a workspace stands. Its files are hashed, and not read in any other way.
+
+        Of folders in it only the AGENTS.md that are trusted are looked at, unless it `looks_below`: all
+        folders, which takes a while, for somebody who is asked about what is there.
 
         Raises:
             UserMistake: `.midstream` holds more than anybody could look through.
         """
         real = os.path.realpath(workspace)
-        files, left_out = _active_files(Path(real) / WORKSPACE_FOLDER)
+        kept = self._kept().get(real)
+        below = set(filter(is_below, kept or ()))
+        if looks_below:
+            below |= set(_agents_below(Path(real)))
+        files, left_out = _active_files(Path(real) / WORKSPACE_FOLDER, sorted(below))
         if not files:
             return TrustStatus(kind="no_files", workspace=real, left_out=left_out)
-        kept = self._kept().get(real)
         now = {file.name: file.sha256 for file in files}
         changes = () if kept is None else _changes(kept, now)
         kind: Literal["trusted", "changed", "untrusted"] = "untrusted"
@@ -341,7 +364,9 @@ def _changes(kept: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, .
 # --- looking at the folder --------------------------------------------------------------------
 
 
-def _active_files(folder: Path) -> tuple[tuple[ActiveFile, ...], tuple[str, ...]]:
+def _active_files(
+    folder: Path, below: Sequence[str] = ()
+) -> tuple[tuple[ActiveFile, ...], tuple[str, ...]]:
     """Return the active files, sorted by name, and what is left out with the reason.
 
     Compiled files in `workflows` and `tools` count too: Python would run them instead of the source.
@@ -349,7 +374,10 @@ def _active_files(folder: Path) -> tuple[tuple[ActiveFile, ...], tuple[str, ...]
     files: list[ActiveFile] = []
     left_out: list[str] = []
     total = 0
-    for seen, (name, problem) in enumerate(_entries(folder), 1):
+    # `.midstream` itself need not be there.
+    places = ((name, folder.parent / name.removeprefix(_BESIDE)) for name in below)
+    found = ((name, "") for name, place in places if os.path.lexists(place))
+    for seen, (name, problem) in enumerate(chain(_entries(folder), found), 1):
         if problem == "":
             try:
                 data = _read(folder, name)
@@ -369,6 +397,28 @@ def _active_files(folder: Path) -> tuple[tuple[ActiveFile, ...], tuple[str, ...]
                 hint="Move what is not a role, tool or workflow out of it.",
             )
     return tuple(sorted(files, key=lambda file: file.name)), tuple(sorted(left_out))
+
+
+def _agents_below(root: Path) -> Iterator[str]:
+    """Yield the names of the AGENTS.md in folders of a workspace; no link, no hidden folder is entered."""
+    waiting, seen, count = [(root, "", 0)], 0, 0
+    while waiting:
+        folder, path, depth = waiting.pop()
+        for entry in sorted(_scan(folder), key=lambda entry: entry.name):
+            seen += 1
+            if seen > MAX_ENTRIES or count >= MAX_BELOW:
+                return
+            if entry.name == AGENTS_FILE and path:
+                count += 1
+                yield agents_file_in(path)
+            elif (
+                depth < MAX_DEPTH
+                and not entry.name.startswith(".")
+                and entry.name not in _NOT_ENTERED
+                and entry.is_dir(follow_symlinks=False)
+            ):
+                inner = f"{path}/{entry.name}" if path else entry.name
+                waiting.append((Path(entry.path), inner, depth + 1))
 
 
 def _entries(folder: Path) -> Iterator[tuple[str, str | None]]:
@@ -478,6 +528,8 @@ def _read(folder: Path, name: str) -> bytes:
         return read_beneath(folder.parent, AGENTS_FILE)
     if name.startswith(f"{_OTHERS}/"):
         return read_beneath(folder.parent / OTHERS_FOLDER, name.removeprefix(f"{_OTHERS}/"))
+    if is_below(name):
+        return read_beneath(folder.parent, name.removeprefix(_BESIDE))
     return read_beneath(folder, name)
 
 

@@ -11,7 +11,7 @@ from importlib.machinery import all_suffixes
 from typing import Final
 
 from midstream.config.directories import OTHERS_FOLDER, SETTINGS
-from midstream.config.trust import AGENTS, TrustStatus, TrustStore, session_grant
+from midstream.config.trust import AGENTS, TrustStatus, TrustStore, is_below, session_grant
 from midstream.language.command_text import runs_commands
 from midstream.language.errors import MidstreamError
 from midstream.language.json_text import Node, parse
@@ -43,6 +43,8 @@ def enables(name: str, data: bytes) -> tuple[str, ...]:
     folder = _inside(name).partition("/")[0]
     if name == AGENTS:
         found.append("words that every role for code is told to follow")
+    elif is_below(name):
+        found.append("words that roles for code are told to follow where they work in its folder")
     elif folder == "commands":
         command = name.rpartition("/")[2].removesuffix(".md")
         does = "its words are sent as yours when you type it"

@@ -489,7 +489,8 @@ class ToolReturned(
 ):
     """A tool call ended; `result` is what the model is told, `pictures` what it is shown.
 
-    `note` is what a person is to hear of it beside that, in a line.
+    `note` is what a person is to hear of it beside that, in a line. `below` are the AGENTS.md of folders
+    that the result ends with, each with its length in characters; 0: it was left out.
     """
 
     call_id: str
@@ -498,6 +499,7 @@ class ToolReturned(
     result: str
     pictures: tuple[Picture, ...] = ()
     note: str = ""
+    below: dict[str, int] = {}
 
 
 class QuestionAsked(

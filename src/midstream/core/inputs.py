@@ -131,6 +131,8 @@ class ToolEnded(Input, frozen=True, kw_only=True, gc=False):
 class ToolFinished(Input, frozen=True, kw_only=True, gc=False):
     """A tool call ended, by itself or because it was told to stop. `hooks` had their say after it;
     `note` is for a person.
+
+    `below` is what each AGENTS.md says, by its path, in the folders it worked in; "" for one not trusted.
     """
 
     key: EffectKey
@@ -139,6 +141,7 @@ class ToolFinished(Input, frozen=True, kw_only=True, gc=False):
     pictures: tuple[Picture, ...] = ()
     hooks: tuple[HookRan, ...] = ()
     note: str = ""
+    below: dict[str, str] = {}
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True, gc=False):

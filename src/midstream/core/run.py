@@ -362,8 +362,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     `name` is what a person calls the run, "" if nothing. `compacting` is the summary of older turns
     that is being written, `compactions` how many were begun. `todo` is the list its agents keep; a branch
     has its own. `modes` are the permission modes its agents were told of last, by context, while that
-    matters. `background` are the commands it began that go on, as far as its calls say. `pictures` are
-    those a person has shown it, by what marks in words call them (`core.pictures`).
+    matters; `below` the AGENTS.md of folders they were told, by context and path, with their lengths.
+    `background` are the commands it began that go on, as far as its calls say. `pictures` are those a
+    person has shown it, by what marks in words call them (`core.pictures`).
     """
 
     id: str
@@ -394,6 +395,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     compactions: int = 0
     todo: Todo = Todo()
     modes: dict[str, str] = {}
+    below: dict[str, dict[str, int]] = {}
     background: tuple[BackgroundCommand, ...] = ()
     pictures: dict[str, Picture] = {}
 

@@ -239,8 +239,14 @@ async def call_tool(
         text = await kept(ended.text, world)
         shown = await kept_pictures(ended.pictures, world.blobs)
         note = short(ended.note, world.redactor)
+        below = await _words_below(ended.touched, world)
         answer = inputs.ToolFinished(
-            key=effect.key, outcome=ended.outcome, text=text, pictures=shown, note=note
+            key=effect.key,
+            outcome=ended.outcome,
+            text=text,
+            pictures=shown,
+            note=note,
+            below=below,
         )
         if hears_of(ended.outcome, call.name, world) and not flight.stop.is_set():
             # That it has ended is journaled first: a crash while a hook runs leaves nothing unknown. Where
@@ -248,7 +254,7 @@ async def call_tool(
             done = ToolEnded(call_id=call.id, outcome=ended.outcome, result=text, pictures=shown)
             with suppress(JournalFull):
                 await put(inputs.ToolEnded(key=effect.key, ended=done))
-            await _hooked(effect, done, run, world, workspace, flight.stop, post, note)
+            await _hooked(effect, done, run, world, workspace, flight.stop, post, note, below)
             return
     except MidstreamError as error:
         words = short(with_hint(error.what, error.hint), world.redactor)
@@ -261,8 +267,20 @@ async def call_tool(
     post(answer)
 
 
+async def _words_below(touched: tuple[str, ...], world: World) -> dict[str, str]:
+    """Return what the AGENTS.md of the folders say in which a call read or wrote, by their paths."""
+    if world.words_below is None or not touched:
+        return {}
+    found = await in_thread(partial(world.words_below, touched))
+    return {readable(path): await kept(text, world) for path, text in found.items()}
+
+
 def _finished(
-    effect: CallTool, ended: ToolEnded, hooks: tuple[HookRan, ...] = (), note: str = ""
+    effect: CallTool,
+    ended: ToolEnded,
+    hooks: tuple[HookRan, ...] = (),
+    note: str = "",
+    below: dict[str, str] | None = None,
 ) -> inputs.ToolFinished:
     return inputs.ToolFinished(
         key=effect.key,
@@ -271,6 +289,7 @@ def _finished(
         pictures=ended.pictures,
         hooks=hooks,
         note=note,
+        below=below or {},
     )
 
 
@@ -298,6 +317,7 @@ async def _hooked(
     stop: asyncio.Event,
     post: Post,
     note: str = "",
+    below: dict[str, str] | None = None,
 ) -> None:
     """Let hooks have their say of a call that has ended, and post its end."""
     try:
@@ -306,7 +326,7 @@ async def _hooked(
         if not _is_for_us(error):
             raise
         ran = (HookRan(event=AFTER_TOOL, hook="?", problem=named(error, world.redactor)),)
-    post(_finished(effect, ended, ran, note))
+    post(_finished(effect, ended, ran, note, below))
 
 
 async def _kept_unless_secret(data: bytes, world: World) -> str:

@@ -105,12 +105,14 @@ class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """How a call ended, what the model is told, and the pictures it is shown: their bytes, by name.
 
     `note` is a line for a person beside it.
+    `touched` are the files and folders of the workspace that it read or wrote, as paths from its root.
     """
 
     outcome: Outcome
     text: str
     pictures: Mapping[str, bytes] = {}
     note: str = ""
+    touched: tuple[str, ...] = ()
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,7 +182,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     what a command reads without naming it. `is_named(request)` says whether a rule of the user's own allows
     that very thing by its name. `changed(diff)` hears what was done to a file once it is done, from any
     thread. `call` is the id of the call, `background` begins what goes on after it, None where nothing may.
-    `worktrees` are the git worktrees the call is made in, the innermost last: mostly none.
+    `worktrees` are the git worktrees the call is made in, the innermost last: mostly none. `touches` are
+    the paths that the plan of the call reads or writes.
 
     `done(outcome)` is to be awaited by a call that has changed what it was to change, and still looks at
     what came of it: from then on a halt or a crash ends it with that outcome. `is_last_change`: no later
@@ -204,6 +207,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     worktrees: tuple[str, ...] = ()
     done: Callable[[ToolOutcome], Awaitable[None]] = _untold
     is_last_change: bool = True
+    touches: tuple[str, ...] = ()
 
 
 class Tools(Protocol):
@@ -391,6 +395,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The adapters a machine acts through. Shared by all machines of a process.
 
     `workflows` are those agents may run, `hooks` a person's own commands; None where there are none.
+    `words_below` returns what the AGENTS.md of folders say on the way to paths; it waits for the disk.
     `permits` has the permission mode, None where there is none that agents have to know of.
     `redactor` takes secrets out of what is journaled and shown; `vault` remembers, in memory alone, what
     stood in the calls that are yet to be made.
@@ -406,6 +411,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     workflows: Workflows | None = None
     hooks: Hooks | None = None
     permits: Permits | None = None
+    words_below: Callable[[Sequence[str]], dict[str, str]] | None = None
     redactor: Redactor = msgspec.field(default_factory=Redactor)
     vault: Vault = msgspec.field(default_factory=Vault)
 

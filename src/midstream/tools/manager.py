@@ -43,6 +43,7 @@ _NOT_FOR_CHECKERS: Final = ("outside", "net", "write_protected")
 """What nothing may ask for that runs by itself after a change."""
 
 _WOULD_ASK = "a person would have to be asked (/permissions auto, or a rule that allows it)"
+_OF_FILES: Final = ("read", "write", "write_protected")
 
 _UNFIT = "Not run, the arguments do not fit: "
 _VERIFY = "verify before repeating it"
@@ -188,7 +189,9 @@ class ToolManager:
                 outcome="failed",
                 text=NOT_AS_SEEN,
             )
-        return msgspec.structs.replace(context, binds=planned.binds)
+        files = [each for each in planned.requests if each.kind in _OF_FILES]
+        touches = tuple(dict.fromkeys(each.target for each in files))
+        return msgspec.structs.replace(context, binds=planned.binds, touches=touches)
 
     def _refused_by_name(self, tool: Tool) -> ToolOutcome | None:
         """Return why a tool that does not say what it would do may do nothing now, None if it may.
@@ -257,7 +260,8 @@ class ToolManager:
         if isinstance(held, ToolOutcome):
             return ToolOutcome(outcome=held.outcome, text=capped(cleaned(held.text)))
         ended = await _supervised(tool, own, held)
-        return msgspec.structs.replace(ended, text=capped(cleaned(ended.text)))
+        touched = held.touches if ended.outcome == "completed" else ()
+        return msgspec.structs.replace(ended, text=capped(cleaned(ended.text)), touched=touched)
 
 
 def built_in_tools(sandbox: "Sandbox | None" = None) -> tuple[Tool, ...]:

@@ -77,13 +77,19 @@ def filling_of(run: Run, agent: str) -> Filling:
     guidance = len(system_message(definition, role)) - len(role.systemMessage)
     environment = len(environment_in(definition)) if role.agentsFile else 0
     system = [message.text for message in messages if message.role == "system"]
+    below = run.below.get(spec.context, {})
     parts = [
         Part(name="system message", tokens=tokens_in(len(role.systemMessage))),
         Part(name="environment", tokens=tokens_in(environment)),
         Part(name=f"{AGENTS_FILE}, memory, skills", tokens=tokens_in(guidance - environment)),
         Part(name="tools", tokens=tokens_in(described), things=counted(len(tools), "definition")),
         _words("other system messages", system),
-        *_spoken(messages, agent),
+        *_spoken(messages, agent, told=sum(below.values())),
+        Part(
+            name=f"{AGENTS_FILE} of folders",
+            tokens=tokens_in(sum(below.values())),
+            things=", ".join(path for path, size in below.items() if size),
+        ),
         Part(name="reminder", tokens=tokens_in(len(role.reminder))),
     ]
     last = next(
@@ -99,7 +105,7 @@ def filling_of(run: Run, agent: str) -> Filling:
     )
 
 
-def _spoken(messages: Iterable[Message], agent: str) -> list[Part]:
+def _spoken(messages: Iterable[Message], agent: str, *, told: int) -> list[Part]:
     said = [message for message in messages if message.role != "system"]
     calls = [call for message in said for call in message.calls]
     results = [result for message in said for result in message.results]
@@ -113,7 +119,7 @@ def _spoken(messages: Iterable[Message], agent: str) -> list[Part]:
         Part(name="tool calls", tokens=tokens_in(arguments), things=counted(len(calls), "call")),
         Part(
             name="tool results",
-            tokens=tokens_in(sum(len(result.text) for result in results)),
+            tokens=tokens_in(max(0, sum(len(result.text) for result in results) - told)),
             things=counted(len(results), "result") + _trimmed(results),
         ),
     ]

@@ -24,6 +24,7 @@ from midstream.core.decide.states import run_to_completion
 from midstream.core.decide.timers import timer_rang, timer_started
 from midstream.core.decide.transaction import Story
 from midstream.core.decide.transitions import enter, failed
+from midstream.core.guidance import not_read
 from midstream.core.pending import call_key, handler_key, handler_of, request_key, review_key
 from midstream.core.pinning import misfit_of
 from midstream.core.question import Question
@@ -375,8 +376,30 @@ def _tool_finished(story: Story, input: inputs.ToolFinished) -> None:
             for ran in input.hooks:
                 story.tell(ran)
             text = with_change(call_of(story.run, open_call.call.id), input.text)
-            story.close_call(open_call.call.id, input.outcome, text, input.pictures, input.note)
+            below = _new_below(story, input.below)
+            said = {path: words for path, words in below.items() if words}
+            for path in below.keys() - said.keys():
+                story.tell(e.WorkflowOutput(text=not_read(path)))
+            text = "\n\n".join((text, *said.values()))
+            told = {path: len(words) for path, words in below.items()}
+            call_id = open_call.call.id
+            story.close_call(call_id, input.outcome, text, input.pictures, input.note, told)
             return
+
+
+def _new_below(story: Story, below: dict[str, str]) -> dict[str, str]:
+    """Return what was found in folders that this conversation has not been told, for a role that asks."""
+    run, turn = story.run, story.run.visit.turn
+    if not below or turn is None or not turn.agent:
+        return {}
+    agent = run.plan.agents[turn.agent]
+    if not definition_of(run).roles[agent.agent_role].agentsFile:
+        return {}
+    told = run.below.get(agent.context, {})
+    # One that was left out joins once it may be read.
+    return {
+        path: text for path, text in below.items() if path not in told or (text and not told[path])
+    }
 
 
 def _tool_ended(story: Story, input: inputs.ToolEnded) -> None:

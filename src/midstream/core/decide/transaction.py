@@ -61,6 +61,7 @@ class Story:
         result: str,
         pictures: tuple[Picture, ...] = (),
         note: str = "",
+        below: dict[str, int] | None = None,
     ) -> None:
         """Tell how an open tool call ended."""
         assert self.run.visit.turn is not None
@@ -73,6 +74,7 @@ class Story:
                 result=result,
                 pictures=pictures,
                 note=note,
+                below=below or {},
             )
         )
 

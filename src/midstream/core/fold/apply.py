@@ -107,6 +107,13 @@ def _todo_edited(run: Run, fact: e.TodoEdited) -> Run:
     return with_context(run, fact.context, added(run, fact.context, words)[fact.context])
 
 
+def _results_trimmed(run: Run, fact: e.ResultsTrimmed) -> Run:
+    # What folders say may have stood in one of the results: it may join again.
+    below = {context: told for context, told in run.below.items() if context != fact.context}
+    contexts = {**run.contexts, fact.context: trimmed(run, fact)}
+    return replace(run, contexts=contexts, below=below)
+
+
 def _mode_told(run: Run, fact: e.ModeTold) -> Run:
     words = Message(role="user", text=fact.text, author=NOTE)
     run = replace(run, modes={**run.modes, fact.context: fact.mode})
@@ -168,9 +175,7 @@ FOLDS: dict[type[e.AnyFact], Callable[[Run, Any], Run]] = {
     e.CompactionBegan: summary_began,
     e.ConversationCompacted: summary_ended,
     e.CompactionEnded: summary_ended,
-    e.ResultsTrimmed: lambda run, fact: replace(
-        run, contexts={**run.contexts, fact.context: trimmed(run, fact)}
-    ),
+    e.ResultsTrimmed: _results_trimmed,
     e.RunRenamed: lambda run, fact: replace(run, name=fact.name),
     e.TodoEdited: _todo_edited,
     e.ModeTold: _mode_told,

@@ -101,6 +101,7 @@ def summary_ended(run: Run, fact: CompactionEnded | ConversationCompacted) -> Ru
     if isinstance(fact, CompactionEnded):
         return run
     messages = compacted(run.contexts[fact.context], fact.count, fact.summary)
-    # What the summary was made of may have been all that told the agent of the permission mode.
+    # What the summary was made of may have been all that told the agent of the mode, and of folders.
     modes = {context: mode for context, mode in run.modes.items() if context != fact.context}
-    return replace(run, contexts={**run.contexts, fact.context: messages}, modes=modes)
+    below = {context: told for context, told in run.below.items() if context != fact.context}
+    return replace(run, contexts={**run.contexts, fact.context: messages}, modes=modes, below=below)

@@ -119,6 +119,10 @@ def returned(run: Run, fact: ToolReturned) -> Run:
         made = next(call for call in turn.calls if call.call.id == fact.call_id)
         begun = after_call(run.background, made, turn.agent, fact.result)
         run = run if begun is run.background else replace(run, background=begun)
+    if fact.below:
+        context = context_of(run, turn.agent)
+        told = {**run.below.get(context, {}), **fact.below}
+        run = replace(run, below={**run.below, context: told})
     if fact.name in (LIST_TOOL, PROPOSE_PLAN) and fact.outcome == "completed":
         run = _with_todo(run, turn, fact.call_id)
     if not turn.agent or any(call.status != "done" for call in turn.calls):
