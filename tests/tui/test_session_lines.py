@@ -43,6 +43,23 @@ def test_a_summary_says_how_much_there_was_and_is() -> None:
     assert told(e.CompactionBegan(agent="dude", context="c", count=1)) == ""
 
 
+def test_results_that_gave_way_are_told_in_a_line() -> None:
+    fact = e.ResultsTrimmed(
+        agent="dude",
+        context="c",
+        count=12,
+        least=4_000,
+        results=7,
+        room=30_000,
+        tokens_before=92_000,
+        tokens_after=41_000,
+    )
+    assert told(fact) == (
+        "✓ trimmed  7 old tool results taken out, the journal keeps them: about 92k tokens before, "
+        "41k tokens now\n"
+    )
+
+
 def test_no_summary_says_why_and_what_to_do() -> None:
     assert told(e.CompactionEnded(agent="dude", reason="interrupted")) == (
         "· Nothing was compacted: the summary was interrupted.\n"
