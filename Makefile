@@ -84,7 +84,7 @@ docs: .venv/ready-docs
 	$(BIN)/zensical build --clean --strict
 
 lock:
-	rm -rf .lock && $(PYTHON) -m venv .lock && .lock/bin/pip install --quiet '.[code]'
+	rm -rf .lock && $(PYTHON) -m venv .lock && .lock/bin/pip install --quiet '.[code,pdf]'
 	{ echo "# What midstream runs with, pinned. Made anew with: make lock"; \
 		.lock/bin/pip freeze --exclude midstream; } > requirements.lock
 	.lock/bin/pip install --quiet '.[dev]'

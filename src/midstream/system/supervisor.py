@@ -453,6 +453,7 @@ def run_briefly(
     folder: Path | None = None,
     environment: Mapping[str, str],
     timeout_s: float,
+    stdin: int = DROPPED,
     stderr: int = DROPPED,
     max_bytes: int,
 ) -> tuple[Ended, bytes]:
@@ -464,7 +465,12 @@ def run_briefly(
     kept = Kept(max_bytes)
     command = _Command(
         lambda wakes: Child(
-            argv, folder=folder, environment=environment, stderr=stderr, wakes=wakes
+            argv,
+            folder=folder,
+            environment=environment,
+            stdin=stdin,
+            stderr=stderr,
+            wakes=wakes,
         ),
         timeout_s=timeout_s,
         sink=kept,

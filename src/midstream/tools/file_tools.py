@@ -26,6 +26,7 @@ from midstream.system.workspace_paths import (
 from midstream.tools.base import Planned, Tool, check_stop, tool, tool_from
 from midstream.tools.edits import Edit, edited
 from midstream.tools.file_changes import Change, make, planned, writable
+from midstream.tools.pdf_text import is_pdf, text_of
 from midstream.tools.tool_text import MAX_CHARS, shown_lines
 
 MAX_READ_BYTES: Final = 100_000_000
@@ -49,7 +50,7 @@ def read_files(
     ],
     context: ToolContext,
 ) -> str:
-    """Read text files of the workspace, with line numbers."""
+    """Read text files of the workspace, with line numbers; of a PDF the text of its pages."""
     # In the order they are named in. Where there is no room for all, the large ones are cut, not the last
     # ones. A file that cannot be read says so in its place; the call fails only when none can.
     left = MAX_CHARS - 2_000
@@ -96,14 +97,10 @@ def _numbered(path: str, context: ToolContext, room: int) -> str:
     require_allowed(place, "read", context.forbids)
     _require_range(path, place, context)
     check = partial(check_stop, context)
-    return shown_lines(
-        place.name,
-        read_in_slices(place, max_bytes=MAX_READ_BYTES, check=check),
-        first,
-        last,
-        room=room,
-        check=check,
-    )
+    data = read_in_slices(place, max_bytes=MAX_READ_BYTES, check=check)
+    if is_pdf(data):
+        data = bytearray(text_of(data, place.name))
+    return shown_lines(place.name, data, first, last, room=room, check=check)
 
 
 def _with_range(path: str, context: ToolContext) -> tuple[Place, int, int | None]:
