@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from console_kit import console
+from console_kit import console, run
 from scene_kit import Scene, scene
 from tables import table
 
@@ -173,6 +173,27 @@ async def test_esc_stops_its_commands_and_the_line_comes_back(tmp_path: Path) ->
 
         assert (result.kind, result.to_mend, here.model.requests) == ("returned", True, [])
         assert here.session.active() is None
+
+
+async def test_leaving_stops_its_commands_for_good(tmp_path: Path) -> None:
+    command(tmp_path, "log", "!`make`")
+    gate = Gate()
+    async with scene(tmp_path, tools=terminal(gate=gate)) as here:
+        typing = asyncio.create_task(here.type("/log"))
+        await gate.reached()
+        await here.console.close()
+
+        assert (await typing).kind == "returned"
+        assert [machine.run.status for machine in here.engine.machines()] == ["stopped"]
+
+
+def test_in_a_pipe_what_asks_is_refused_and_the_next_line_is_heard(tmp_path: Path) -> None:
+    command(tmp_path / "config", "log", "!`touch ran`")
+    ended = run(tmp_path, "--model", "offline", lines="/log\nhello there\n")
+
+    assert "touch ran was not run" in ended.stdout + ended.stderr
+    assert "> hello there" in ended.stdout
+    assert not (tmp_path / "workspace" / "ran").exists()
 
 
 async def test_words_stop_its_commands_and_go_where_lines_go(tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ class AICoderConsole:
         """Let go of every run, say which go on later, and save the mode."""
         session = self.session
         if session.runs.is_loaded:
+            await session.switching.stop_preparing()  # nobody would send what came of it
             left = [machine for machine in session.runs.own() if not is_done(machine)]
             await session.runs.close()
             await self._mentions.close()

@@ -48,6 +48,7 @@ class Session:
         self.config = config
         self.ui = ui
         self.doctor = doctor
+        self.is_attended = is_attended
         self.runs = Runs(self.on_event)
         self.switching = Switching(config, ui, self.runs, allowed=allowed)
         self.background = Background(self.switching)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Literal
 
 from midstream.app.run_sentences import found_as, here_line, is_chat, is_done, name_of, run_line
 from midstream.app.runs import Runs
@@ -127,15 +128,20 @@ class Switching:
         self.chats[name] = machine
         return machine
 
-    async def prepare(self, definition: Definition, input: Json) -> Run:
+    async def prepare(
+        self, definition: Definition, input: Json, *, approvals: Literal["ask", "deny"] = "ask"
+    ) -> Run:
         """Return a run of commands once it has ended: by itself, by Esc, or by words or a turn elsewhere.
 
-        What ran before another text of this kind is stopped.
+        What ran before another text of this kind is stopped. Where no person can be asked, what asks is
+        refused: the lines behind it in a pipe are not kept waiting.
         """
         async with self.in_order:
             await self.stop_preparing()
             engine = self.runs.equipment.engine
-            machine = await engine.start(definition, input=input, allowed=self._allowed)
+            machine = await engine.start(
+                definition, input=input, allowed=self._allowed, approvals=approvals
+            )
             self.preparing = machine
             self.ui.refresh()
         try:

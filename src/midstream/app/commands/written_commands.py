@@ -34,7 +34,7 @@ async def _send(written: WrittenCommand, session: Session, typed: str) -> None:
         typed,
         tools=equipment.tools,
         store=equipment.engine.store,
-        run_it=switching.prepare,
+        run_it=partial(switching.prepare, approvals="ask" if session.is_attended else "deny"),
     )
     if ran:
         session.ui.say(ran, kind="note")
