@@ -32,11 +32,13 @@ class Place:
         self.workspace = folder / "work"
         self.workspace.mkdir(parents=True)
         self.engines: list[midstream.Engine] = []
+        self.models: list[ScriptedModel] = []
 
     async def engine(self, *script: Any, **settings: Any) -> midstream.Engine:
         """Return one more engine on the journal."""
+        self.models.append(ScriptedModel(*script))
         opening = midstream.open(
-            self.workspace, model=ScriptedModel(*script), journal=self.journal, **settings
+            self.workspace, model=self.models[-1], journal=self.journal, **settings
         )
         self.engines.append(await opening)
         return self.engines[-1]

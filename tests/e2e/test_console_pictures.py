@@ -172,3 +172,39 @@ def test_ctrl_v_without_a_picture_is_a_paste_and_without_a_program_says_what_to_
         screen.wait_for("chat with dude")
         screen.type(CTRL_V)
         screen.wait_for("No program here reads the clipboard. Install")
+
+
+def test_the_command_line_shows_pictures_too(tmp_path: Path) -> None:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / "shot.png").write_bytes(png(64, 48))
+    with OpenAIServer([Reply(text="I see."), Reply(text="I see it here.")]) as server:
+        asked = run(tmp_path, "chat", "what is @shot.png?", *MODEL, server=server)
+        assert (asked.returncode, asked.stdout.strip()) == (0, "I see."), asked.stderr
+        pictures, words = heard(server)
+        assert pictures == [png(64, 48)]
+        assert words.endswith(": shot.png 64x48]?")
+        (folder / "shot.png").write_bytes(png(64, 48) + b"\0" * 4_000_000)
+        refused = run(tmp_path, "chat", "what is @shot.png?", *MODEL, server=server)
+    assert refused.returncode != 0
+    assert "the limit is 3,750,000" in refused.stderr
+    assert len(server.requests) == 1
+
+
+def test_beside_a_conversation_its_pictures_are_seen(tmp_path: Path) -> None:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / "shot.png").write_bytes(png(64, 48))
+    with (
+        OpenAIServer([Reply(text="A square."), Reply(text="Grey, I think.")]) as server,
+        console(tmp_path, *MODEL, server=server) as screen,
+    ):
+        screen.wait_for("chat with dude")
+        screen.type("@shot.png what is this")
+        screen.press("\r")
+        screen.wait_for("A square.")
+        screen.type("/btw which colour?\r")
+        screen.wait_for("Grey, I think.")
+        screen.press(CTRL_D)
+        assert screen.wait_exit() == 0
+    assert [shown_in(exchange.body) for exchange in server.exchanges] == [[png(64, 48)]] * 2

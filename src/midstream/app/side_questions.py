@@ -16,6 +16,7 @@ from midstream.core.fold.apply import apply
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.runtime.agent import WorkflowAgent
+from midstream.runtime.pictures import with_contents
 from midstream.runtime.ports import ModelRequest
 from midstream.runtime.user_words import readable
 from midstream.system.offloop import in_thread
@@ -58,6 +59,7 @@ class SideQuestions:
         question = world.redactor.redacted(readable(words))
         # What tools need no yes, and what a run may use, does not matter here: it only speaks.
         request = await in_thread(partial(_request, machine.run, agent, question))
+        request = await with_contents(request, world.blobs)
         reply = await world.model.request(request, _Unheard())
         asked = Cost() if reply.usage is None else Cost().and_also(reply.usage)
         self.cost = self.cost.plus(asked)
