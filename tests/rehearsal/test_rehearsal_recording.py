@@ -23,7 +23,7 @@ from midstream.runtime import redact_results
 from midstream.runtime.effects import CHECKPOINT_S
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import ScriptHandlers
-from midstream.runtime.ports import ToolContext, ToolOutcome
+from midstream.runtime.ports import Review, ToolContext, ToolOutcome
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.safety.redaction import PIECE
 from midstream.store.memory import MemoryStore
@@ -311,3 +311,20 @@ def test_facts_this_midstream_would_not_come_to_are_refused_with_their_place() -
     ]
     with pytest.raises(UserMistake, match="Fact 1"):
         from_facts(facts)
+
+
+async def test_calls_that_policy_refused_are_refused_again_one_by_one() -> None:
+    no = Review(kind="deny", reason="rm is denied.")
+    tools = FakeTools(FakeTool(name="run", effect="once", review=no))
+    definition = define({**DESK, "states": [{"name": "start", "agent": "host"}]}, tools=tools)
+
+    async def wait(machine: WorkflowStateMachine, story: Chronicle) -> None:
+        await machine.wait()
+
+    twice = calls(call("run", command="rm"), call("run", command="rm"))
+    model = ScriptedModel(twice, call("run", command="rm"), "Fine.")
+    rehearsal = await recorded_of(definition, model, wait, tools=tools)
+    async with asyncio.timeout(DEADLINE_S):
+        again = await replay(rehearsal, definition, ScriptHandlers({}))
+    assert again.difference is None
+    assert from_facts(again.facts) == rehearsal

@@ -3,13 +3,20 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+import pytest
 from machine_kit import PLAIN, RESUMING, flow, rounds, scene
 
 from midstream.core import events as e
 from midstream.core.notices import ListenerFailed
 from midstream.core.question import Decision
+from midstream.core.run import definition_of
+from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.language.patterns import fits_whole
+from midstream.rehearsal.comparison import replay
+from midstream.rehearsal.format import decoded, encoded
+from midstream.rehearsal.record import from_facts
+from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.ports import Review, ToolContext
 from midstream.safety.capability import SHOWN
 from midstream.store.memory import MemoryStore
@@ -373,3 +380,68 @@ async def test_a_hook_that_only_hears_holds_nothing_up_and_its_failure_is_shown(
 
         (failed,) = here.told.of(ListenerFailed)
         assert (failed.listener, failed.error) == ("hook guard (Stop)", "it ended with exit code 1")
+
+
+async def test_the_input_a_run_begins_with_is_words_too() -> None:
+    def no_secrets(about: dict[str, Json]) -> e.HookRan | None:
+        is_secret = "secret" in str(about["prompt"])
+        return saying("UserPromptSubmit", refused="no" if is_secret else "", added="on main")(about)
+
+    hooks = FakeHooks(UserPromptSubmit=no_secrets)
+    async with scene(PLAIN, "Ok.", hooks=hooks) as here:
+        with pytest.raises(UserMistake, match="the hook guard says: no"):
+            await here.machine.start("my secret")
+        await here.machine.start("tidy")
+        await here.machine.wait()
+
+        assert here.run.input == "tidy\n\n[added by the hook guard]\non main"
+
+
+async def test_an_answer_is_refused_and_nothing_is_added_to_it() -> None:
+    def no_secrets(about: dict[str, Json]) -> e.HookRan | None:
+        is_secret = "secret" in str(about["prompt"])
+        return saying("UserPromptSubmit", refused="no" if is_secret else "", added="x")(about)
+
+    ask = call("request_users_input", question="Which?")
+    hooks = FakeHooks(UserPromptSubmit=no_secrets)
+    async with scene(PLAIN, ask, "Ok.", hooks=hooks) as here:
+        await here.machine.start()
+        await here.machine.settled()
+        assert (await here.machine.say("secret")).handling == "reject"
+        assert len(here.run.inbox.open_questions) == 1
+        assert (await here.machine.say("this one")).handling == "answer"
+        await here.machine.wait()
+
+        assert results(here.model.requests[1]) == ["this one"]
+
+
+# --- played again -----------------------------------------------------------------------------------
+
+
+async def test_a_rehearsal_of_a_run_with_hooks_runs_none_and_does_the_same() -> None:
+    def before(about: dict[str, Json]) -> e.HookRan | None:
+        said = about["tool_input"]
+        if said == {"command": "rm"}:
+            return saying(refused="never")(about)
+        return saying(arguments={"command": "ls -l"}, added="as a list")(about)
+
+    states = flow({"name": "start", "agent": "dude"}, start_condition="on_user_input")
+    tool = FakeTool(name="run", effect="once", review=Review(), answer="ran")
+    hooks = FakeHooks(
+        PreToolUse=before,
+        PostToolUse=saying("PostToolUse", added="fine"),
+        UserPromptSubmit=saying("UserPromptSubmit", added="on main"),
+    )
+    script = (call("run", command="rm"), call("run", command="ls"), "Done.")
+    async with scene(states, *script, tools=[tool], hooks=hooks) as here:
+        await here.machine.start()
+        await here.machine.say("tidy")
+        await here.machine.wait()
+        assert len(here.told.of(e.HookRan)) == 4
+        rehearsal = from_facts([each for each in here.told.events if each.seq])
+        again = await replay(
+            decoded(encoded(rehearsal)), definition_of(here.run), ScriptHandlers({})
+        )
+
+        assert again.difference is None
+        assert from_facts(again.facts) == rehearsal

@@ -10,6 +10,7 @@ import os.path
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -53,6 +54,8 @@ _WANTED: Final[dict[str, Any]] = {
     "sandbox": bool,
 }
 _BESIDE: Final = re.compile(rf"{re.escape(WORKSPACE_FOLDER)}/([^\s'\"$;|&<>()`]+)")
+
+_OPERATOR: Final = re.compile(r"[;|&<>]")
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
@@ -268,7 +271,8 @@ def _name_of(command: str) -> str:
         words = shlex.split(command)
     except ValueError:
         words = command.split()
-    paths = [word for word in words if "/" in word and not word.startswith("-")]
+    own = list(takewhile(lambda word: not _OPERATOR.search(word), words))
+    paths = [word for word in own if "/" in word and not word.startswith("-")]
     name = (paths[-1] if paths else words[0] if words else command).rpartition("/")[2]
     return name if name.isprintable() and name else "hook"
 

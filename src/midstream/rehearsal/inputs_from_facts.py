@@ -16,7 +16,7 @@ import msgspec
 
 from midstream.core import events as e
 from midstream.core import inputs
-from midstream.core.call_notes import REFUSED, added_words, without_change
+from midstream.core.call_notes import REFUSED, added_words, with_change
 from midstream.core.conversation import length
 from midstream.core.decide.decide import judged
 from midstream.core.pending import (
@@ -35,6 +35,7 @@ from midstream.core.todo import parse_edit
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json, Policy
 
+_RESULT = "\0"
 _HANDLERS = ("pre", "post", "transition")
 _NOTHING = inputs.Withdraw(input_id="")
 _REFUSED = " They said: "
@@ -247,14 +248,18 @@ def _hooked(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inputs.A
 def _finished(
     run: Run, here: Run, fact: e.ToolReturned, hooks: tuple[e.HookRan, ...] = ()
 ) -> inputs.ToolFinished:
-    """Return the end of a call, without what hooks added to its result."""
+    """Return the end of a call, without what was put before and below its result."""
     calls = () if here.visit.turn is None else here.visit.turn.calls
-    added = [words for call in calls if call.call.id == fact.call_id for words in call.added]
-    more = "".join((*added, *(added_words(ran) for ran in hooks if ran.added)))
+    call = next((each for each in calls if each.call.id == fact.call_id), None)
+    before = after = ""
+    if call is not None:
+        more = tuple(added_words(ran) for ran in hooks if ran.added)
+        whole = msgspec.structs.replace(call, added=(*call.added, *more))
+        before, _, after = with_change(whole, _RESULT).partition(_RESULT)
     return inputs.ToolFinished(
         key=_key_from(run, here.branch.path, call_key(here, fact.call_id)),
         outcome=fact.outcome,
-        text=without_change(fact.result).removesuffix(more),
+        text=fact.result.removeprefix(before).removesuffix(after),
         pictures=fact.pictures,
         hooks=hooks,
         note=fact.note,

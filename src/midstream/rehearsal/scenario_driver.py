@@ -8,6 +8,7 @@ import msgspec
 
 from midstream.core.call_notes import REFUSED
 from midstream.core.conversation import Message
+from midstream.core.events import ToolReturned
 from midstream.core.inputs import RequestedCall
 from midstream.core.question import Decision, Question
 from midstream.core.routing import branch_at
@@ -218,7 +219,7 @@ class Driver:
 
     def _return(self, step: form.ToolReturned) -> Misfit | None:
         if (standing := self._standing_call(step)) is None:
-            return self.misfit(step)
+            return None if self._was_refused(step) else self.misfit(step)
         outcome = ToolOutcome(outcome=step.outcome, text=step.result, note=step.note)
         self.fake.life.finish(standing, outcome)
         return None
@@ -236,6 +237,17 @@ class Driver:
             if standing.kind == "tool" and is_it and standing.branch == step.branch:
                 return standing
         return None
+
+    def _was_refused(self, step: form.ToolReturned) -> bool:
+        """Return whether a review refused the call, as often as one did so far: it was never made."""
+        if step.outcome != "denied":
+            return False
+        told = [envelope.event for envelope in self.fake.notebook.envelopes()]
+        ended = [
+            fact for fact in told if isinstance(fact, ToolReturned) and fact.outcome == "denied"
+        ]
+        same = [f for f in ended if (f.name, f.result) == (step.tool, step.result)]
+        return len(same) >= self.rehearsal.steps[: self._done].count(step)
 
     def _ring(self, step: form.TimeCame) -> Misfit | None:
         timer = self.standing("timer", step.timer, step.branch)

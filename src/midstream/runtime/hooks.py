@@ -27,6 +27,7 @@ from midstream.core.notices import AnyNotice, ListenerFailed
 from midstream.core.pending import CallTool, ReviewCall
 from midstream.core.routing import branch_at, interrupts, question_asked
 from midstream.core.run import Run
+from midstream.language.errors import UserMistake
 from midstream.language.names import Json, Outcome
 from midstream.runtime.json_values import kept_call
 from midstream.runtime.ports import Hooks, World
@@ -73,12 +74,28 @@ async def after_call(
     return await _cleaned(ran, name, run, world)
 
 
+async def before_start(
+    input: str, run: Run, world: World, notify: Callable[[AnyNotice], None]
+) -> str:
+    """Return the text a run is to begin with, with what hooks added to it.
+
+    Raises:
+        UserMistake: a hook refused it; nothing has begun.
+    """
+    ran = await _heard(input, "user", run, world)
+    if refusal := refusal_of(ran):
+        raise UserMistake(
+            f"Nothing was started: {refusal}", hint="docs/hooks.md says how they run."
+        )
+    for each in ran:
+        if each.problem:
+            notify(_failure(each))
+    return input + "".join(added_words(each) for each in ran if each.added)
+
+
 async def before_words(said: UserSaid, run: Run, world: World) -> UserSaid:
     """Return words as hooks left them: refused, or with what they added. Answers get nothing added."""
-    assert world.hooks is not None
-    about = _who(run, "")
-    ran = await world.hooks.run(WORDS, {**about, "prompt": said.to.line, "source": said.source})
-    ran = await _cleaned(ran, "", run, world)
+    ran = await _heard(said.to.line, said.source, run, world)
     asked = question_asked(run, said.to)
     if asked is not None and (asked.kind != "input" or asked.schema is not None):
         ran = tuple(replace(each, added="") for each in ran)
@@ -132,6 +149,16 @@ async def _cleaned(
         )
         found.append(clean)
     return tuple(found)
+
+
+async def _heard(words: str, source: str, run: Run, world: World) -> tuple[HookRan, ...]:
+    assert world.hooks is not None
+    about = {**_who(run, ""), "prompt": words, "source": source}
+    return await _cleaned(await world.hooks.run(WORDS, about), "", run, world)
+
+
+def _failure(ran: HookRan) -> ListenerFailed:
+    return ListenerFailed(listener=f"hook {ran.hook} ({ran.event})", error=ran.problem)
 
 
 def is_halted_by(said: UserSaid, run: Run) -> bool:
@@ -200,8 +227,7 @@ class HookListener:
         while (told := await self._waiting.get()) is not None:
             for ran in await self._hooks.run(*told):
                 if ran.problem:
-                    name = f"hook {ran.hook} ({ran.event})"
-                    self._notify(ListenerFailed(listener=name, error=ran.problem))
+                    self._notify(_failure(ran))
 
     async def close(self) -> None:
         """Return once hooks have heard the rest; what takes longer than `CLOSING_S` is killed."""

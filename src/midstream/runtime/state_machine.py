@@ -48,7 +48,7 @@ from midstream.runtime.background import Background, Command
 from midstream.runtime.effect_handle import StreamingEffect
 from midstream.runtime.emitter import RunEvents
 from midstream.runtime.handlers import ScriptHandlers
-from midstream.runtime.hooks import WORDS, HookListener, before_words, is_halted_by
+from midstream.runtime.hooks import WORDS, HookListener, before_start, before_words, is_halted_by
 from midstream.runtime.in_flight import CLOSING_S, InFlight
 from midstream.runtime.json_values import kept_object, plain
 from midstream.runtime.pictures import with_pictures
@@ -213,6 +213,8 @@ class WorkflowStateMachine:
             input, pictures = await with_pictures(input, self._world)
         given, changed = plain("The input", input), plain("variables", variables or {})
         fitting = await fitting_input(workflow, given, validate)
+        if isinstance(fitting, str) and self._world.hooks and self._world.hooks.has(WORDS):
+            fitting = await before_start(fitting, self._run, self._world, self._events.notify)
         self._require_new()
         begin = inputs.Start(
             definition=self._definition,
