@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -341,6 +342,10 @@ if RUNS:
 
         limits = "processes are limited: more than 48 processes could be started"
         assert result.level == "full" or result.why == limits or platform.machine() not in MACHINES
+
+    def test_a_workspace_below_var_tmp_has_a_sandbox(state: Path) -> None:
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+            assert measured(Path(folder) / "state").level == measured(state).level
 
     @pytest.mark.parametrize("after_s", [0.0, 0.002, 0.01, 0.3])
     def test_a_command_whose_owner_dies_before_it_begins_never_runs(

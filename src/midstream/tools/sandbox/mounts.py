@@ -163,7 +163,7 @@ def add_system(view: View, *, network: bool) -> None:
     view.add("--remount-ro", "/proc")
     view.add("--dev", "/dev")
     view.add("--perms", "1777", "--size", str(_TMP_BYTES), "--tmpfs", "/tmp")  # nosec B108  # the sandbox's own
-    view.add("--symlink", "/tmp", "/var/tmp", "--dir", "/run")  # nosec B108  # the sandbox's own
+    view.add("--symlink", "../tmp", "/var/tmp", "--dir", "/run")  # nosec B108  # the sandbox's own
 
 
 def add_devices(view: View, copies: Path) -> None:
