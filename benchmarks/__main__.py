@@ -32,7 +32,7 @@ NAMES = (
     "idle_cpu",
     "echo_latency",
     "redraw",
-    "consoles",
+    "prompts",
     "mentions",
     "halt_latency",
     "halt_in_terminal",
@@ -77,10 +77,10 @@ def main() -> None:
     if "side_by_side" not in failed and "side_by_side" in (chosen.names or NAMES):
         print("\nThe same tasks in other libraries:\n", flush=True)
         print(import_module("benchmarks.side_by_side").comparison(chosen.quick), flush=True)
-    if "consoles" not in failed and "consoles" in (chosen.names or NAMES):
-        consoles = import_module("benchmarks.consoles")
+    if "prompts" not in failed and "prompts" in (chosen.names or NAMES):
+        prompts = import_module("benchmarks.prompts")
         print("\nConsoles side by side:\n", flush=True)
-        print(consoles.comparison(consoles.compare(chosen.quick)), flush=True)
+        print(prompts.comparison(prompts.compare(chosen.quick)), flush=True)
     if "first_request" not in failed and "first_request" in (chosen.names or NAMES):
         first_request = import_module("benchmarks.first_request")
         print("\nThe first request, side by side:\n", flush=True)

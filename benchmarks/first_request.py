@@ -18,9 +18,9 @@ from time import perf_counter
 import msgspec
 from support.openai_server import OpenAIServer, Reply
 
-from benchmarks.consoles import BARE, CONSOLES, Console, memory_of
 from benchmarks.durable_others import install
 from benchmarks.measuring import Figure, alone, number, progress, spread
+from benchmarks.prompts import BARE, CONSOLES, Console, memory_of
 from benchmarks.terminal import HANGS_S, PROGRAMS, Terminal, fresh_home
 
 REQUEST = "one request with httpx2 from a fresh Python"

@@ -25,6 +25,7 @@ REAL_PLACES = (
     "attacks/normal",
     "attacks/workspaces/test_attack_opening.py",
     "house/test_benchmarks_run.py",
+    "house/test_consoles_compared.py",
     "house/test_first_prompt.py",
     "tools/test_sandbox_measuring.py",
     "tools/test_sandbox_terminal.py",

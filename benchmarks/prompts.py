@@ -298,7 +298,7 @@ def measure(is_quick: bool) -> list[Figure]:
 
 def main() -> None:
     """Run this benchmark as a program: the comparison, and nothing else."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.consoles")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.prompts")
     parser.add_argument("--quick", action="store_true", help="only show that it works")
     parser.add_argument("--json", action="store_true", help="one JSON list on stdout")
     chosen = parser.parse_args()
