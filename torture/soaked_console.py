@@ -225,6 +225,10 @@ class SoakedDesk:
             progress="step 2 of 5" if self.busy else "",
         )
 
+    def status_fields(self) -> dict[str, str]:
+        """Nothing."""
+        return {}
+
     def open_questions(self) -> tuple[Question, ...]:
         """Return the open questions."""
         return tuple(self.questions)

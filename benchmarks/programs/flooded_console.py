@@ -38,6 +38,10 @@ class QuietDesk:
             mode="workflow:x", enter="interrupts", state="start", thinking="ada", busy=True
         )
 
+    def status_fields(self) -> dict[str, str]:
+        """Nothing."""
+        return {}
+
     def open_questions(self) -> tuple[Question, ...]:
         """Return none."""
         return ()

@@ -67,3 +67,20 @@ def test_a_key_that_is_set_in_the_console_counts_at_once(tmp_path: Path) -> None
         screen.wait_for("on an empty line: show the keys")
         screen.type("?")
         screen.wait_for("› ?")
+
+
+def test_a_status_line_stands_below_the_bottom_line_and_takes_nothing_from_it(
+    tmp_path: Path,
+) -> None:
+    with console(tmp_path, *OFFLINE) as screen:
+        wait_for_prompt(screen)
+        screen.type("/config statusLine.template {model} · {role} y yes, n no\r")
+        screen.wait_for("┆ offline · dude y yes, n no")
+        screen.type("hello")
+        screen.wait_for("⏎ sends to dude")
+        rows = [line for line in screen.lines() if line]
+        assert rows[-2].startswith("⏎ sends to dude · chat · asks")
+        assert rows[-1] == "┆ offline · dude y yes, n no"
+        screen.resize(100, 11)
+        screen.wait_gone("┆ offline")
+        screen.wait_for("⏎ sends to dude")

@@ -141,6 +141,10 @@ class FakeSession:
             run="" if self.run is None else self.run.id,
         )
 
+    def status_fields(self) -> dict[str, str]:
+        """Return a few fields."""
+        return {"model": self.status().model, "cost": self.status().cost}
+
     def open_questions(self) -> tuple[Question, ...]:
         """Return the open questions."""
         return tuple(self.questions)

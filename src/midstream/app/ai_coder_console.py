@@ -209,6 +209,10 @@ class AICoderConsole:
         """Return what the bottom line says now."""
         return self.session.status_line.now()
 
+    def status_fields(self) -> dict[str, str]:
+        """Return what a person's own status line may say; see `ui.Console`."""
+        return self.session.status_line.fields()
+
     def open_questions(self) -> tuple[Question, ...]:
         """Return the active run's open questions a person sees as cards."""
         return questions_on_screen(self.session.active())

@@ -14,7 +14,7 @@ from midstream.core.events import RunStarted
 from midstream.core.notices import Envelope
 from midstream.core.routing import policy_of
 from midstream.runtime.ports import Machine
-from midstream.views.amounts import duration
+from midstream.views.amounts import duration, in_short
 from midstream.views.lanes import Lane, at_work, behind, lanes, progress_words
 from midstream.views.run_status import (
     is_at_work,
@@ -169,6 +169,23 @@ class StatusLine:
             on_empty="resumes" if run.visit.phase == "held" or run.suspended else "",
             tab="queues" if is_at_work(run) and policy_of(run) != "queue" else "",
         )
+
+    def fields(self) -> dict[str, str]:
+        """Return what a person's own status line may name (`config.settings.STATUS_FIELDS`)."""
+        status, machine = self.now(), self._switching.active()
+        home, mode = self._switching.home, self._switching.mode
+        last = () if machine is None else machine.run.usage.requests[-1:]
+        used = sum(usage.input_tokens + usage.output_tokens for _, usage in last)
+        return {
+            "mode": status.mode,
+            "role": mode.name if mode.kind == "role" else home.name,
+            "model": status.model,
+            "state": status.state,
+            "cost": status.cost,
+            "tokens": in_short(used) if used else "",
+            "run": status.run,
+            "permission": status.permission,
+        }
 
     def _first_line(self) -> str:
         if self._switching.is_choosing:

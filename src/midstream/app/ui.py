@@ -94,6 +94,9 @@ class Console(Protocol):
     def status(self) -> Status:
         """Return what the bottom line says now."""
 
+    def status_fields(self) -> dict[str, str]:
+        """Return what a person's own status line may say; its UI knows the folder and branch."""
+
     def open_questions(self) -> tuple[Question, ...]:
         """Return the active run's open questions a person sees as cards (approvals included)."""
 

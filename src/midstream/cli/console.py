@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from midstream.cli.output import FAILED, FINISHED
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import is_new, remember_coder, remember_welcome
 from midstream.config.open_settings import require_trust
+from midstream.config.settings import STATUS_LINE
 from midstream.config.trust import TrustStatus, TrustStore
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.names import Mode
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from midstream.app.ai_coder_console import AICoderConsole
     from midstream.app.chats import GoesOn
     from midstream.runtime.engine.run_repository import WorkspaceRuns
+    from midstream.tui.own_status import Run
 
 
 def console(options: Options, *, mode: str | None) -> int:
@@ -81,7 +83,20 @@ async def _in_terminal(config: ConfigManager, options: Options) -> int:
         editing=config.editing,
         folder=config.workspace,
     )
-    async with _opened(config, options, ui, is_paced=True) as app:
+    ui.apply(STATUS_LINE, config)
+
+    def equipped(made: Parts) -> None:
+        from midstream.tools.status_command import StatusCommand
+
+        def runner(command: str, is_boxed: bool) -> "Run":
+            box = made.sandbox if is_boxed else None
+            return StatusCommand(command=command, workspace=config.workspace, sandbox=box).run
+
+        ui.status_runner = runner
+        if "command" in config.status_line:
+            ui.apply(STATUS_LINE, config)
+
+    async with _opened(config, options, ui, is_paced=True, equipped=equipped) as app:
         await ui.run(app)
     if ui.signal is not None:
         raise Signalled(ui.signal)
@@ -107,7 +122,12 @@ async def _on_lines(config: ConfigManager, options: Options) -> int:
 
 @contextlib.asynccontextmanager
 async def _opened(
-    config: ConfigManager, options: Options, ui: UI, *, is_paced: bool = False
+    config: ConfigManager,
+    options: Options,
+    ui: UI,
+    *,
+    is_paced: bool = False,
+    equipped: "Callable[[Parts], None]" = lambda made: None,
 ) -> "AsyncIterator[AICoderConsole]":
     """Give a console that loads its parts meanwhile; at the end it lets go of its runs."""
     from midstream.app.ai_coder_console import AICoderConsole
@@ -126,7 +146,9 @@ async def _opened(
     try:
         with capture_stdio(ui):
             async with asyncio.TaskGroup() as group:
-                loading = group.create_task(_equip(app, config, options, loaded, is_paced=is_paced))
+                loading = group.create_task(
+                    _equip(app, config, options, loaded, is_paced=is_paced, equipped=equipped)
+                )
                 loading.add_done_callback(lambda _: settle_memory())
                 yield app
                 loading.cancel()
@@ -168,6 +190,7 @@ async def _equip(
     loaded: list[Parts],
     *,
     is_paced: bool,
+    equipped: "Callable[[Parts], None]",
 ) -> None:
     from midstream.app.commands.permission_commands import without_sandbox
     from midstream.app.runs import Equipment
@@ -212,6 +235,7 @@ async def _equip(
         ),
     )
     await in_thread(lambda: made.sandbox.unfit(options.workspace))
+    equipped(made)  # once it is known what the sandbox is
     app.session.ui.refresh()
     if words := without_sandbox(made.permissions):
         app.session.ui.say(words)

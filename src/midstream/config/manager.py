@@ -57,6 +57,8 @@ from midstream.config.settings import (
     PATIENCE_PARTS,
     PERMISSION_MODE,
     RULE_KEYS,
+    STATUS_LINE,
+    STATUS_PARTS,
     THEME,
     WEB_SEARCH,
     WEB_SEARCH_PARTS,
@@ -278,6 +280,13 @@ class ConfigManager:
         }
 
     @property
+    def status_line(self) -> dict[str, str]:
+        """Return the parts of the user's own `statusLine`, {} where there is none."""
+        _, said = self._said.get("user", ("", {}))
+        keys = {part: f"{STATUS_LINE}.{part}" for part in STATUS_PARTS}
+        return {part: said[key] for part, key in keys.items() if said.get(key)}
+
+    @property
     def budget(self) -> Budget | None:
         """Return what each run may use at most; None: as much as its workflow says.
 
@@ -348,7 +357,7 @@ class ConfigManager:
             Setting(key=key, value=value, layer=layer, source=source)
             for layer, (source, said) in self._said.items()
             for key, value in said.items()
-            if key.startswith((f"{BUDGET}.", f"{OWN_KEYS}."))
+            if key.startswith((f"{BUDGET}.", f"{OWN_KEYS}.", f"{STATUS_LINE}."))
             or (key in RULE_KEYS and value != "[]")
         ]
         return (*(self._setting(key) for key in KEYS), *beside)

@@ -42,7 +42,14 @@ THEME_NAMES: Final[tuple[Theme, ...]] = (
     *("auto", "light", "dark", "colour-blind-light", "colour-blind-dark", "plain"),
 )
 OWN_KEYS: Final = "keys"
-LOOKS: Final = (THEME, OWN_KEYS)
+STATUS_LINE: Final = "statusLine"
+STATUS_PARTS: Final = ("template", "command", "sandbox")
+STATUS_FIELDS: Final = (
+    *("mode", "role", "model", "state", "cost", "tokens", "run", "permission", "branch", "cwd"),
+)
+"""What a template of the status line may name."""
+
+LOOKS: Final = (THEME, OWN_KEYS, STATUS_LINE)
 """What a console may do from now on when it is set in it; of `keys` the whole group."""
 
 MODELS: Final = "models"
@@ -122,6 +129,7 @@ _NOT_FOR_WORKSPACES: Final = {
     NOTIFICATIONS: ("set notifications", _OWN),
     THEME: ("choose the colours", _OWN),
     OWN_KEYS: ("change the keys", _OWN),
+    STATUS_LINE: ("set the status line", _OWN),
     AUTO_RESUME: ("make runs resume by themselves", _OWN),
     AUTO_COMPACT: ("say when chats are summarised", _OWN),
 }
@@ -292,6 +300,30 @@ def _keys(node: Node, report: Report) -> dict[str, str]:
     return {f"{OWN_KEYS}.{action}": _as_list(names) for action, names in wanted.items()}
 
 
+def _status_line(node: Node, report: Report) -> dict[str, str]:
+    """Return the parts by keys such as `statusLine.template`; a text alone is a template."""
+    if node.kind == "string":
+        return _template(node, report)
+    form = 'such as {"command": "~/bin/status"}, or a template such as "{model} · {branch}"'
+    found: dict[str, str] = {}
+    for part, member in _members(node, report, (*STATUS_PARTS, "type", "padding"), form=form):
+        if part == "template" and fit(member, str, report):
+            found |= _template(member, report)
+        elif part == "command" and fit(member, str, report):
+            found[f"{STATUS_LINE}.command"] = member.value
+        elif part == "sandbox":
+            found |= _truth(f"{STATUS_LINE}.sandbox", member, report)
+    return found
+
+
+def _template(node: Node, report: Report) -> dict[str, str]:
+    unknown = [name for name in re.findall(r"\{(\w*)\}", node.value) if name not in STATUS_FIELDS]
+    for name in unknown:
+        hint = report.near(name, STATUS_FIELDS)
+        report.error(node, f"there is no field {{{clip(name)}}}.", hint)
+    return {} if unknown else {f"{STATUS_LINE}.template": node.value}
+
+
 def _web_search(node: Node, report: Report) -> dict[str, str]:
     """Return the parts by keys such as `webSearch.url`, all of them or none."""
     form = 'such as {"provider": "brave"}'
@@ -329,6 +361,7 @@ _READERS: Final[Mapping[str, Callable[[Node, Report], dict[str, str]]]] = {
     NOTIFICATIONS: partial(_choice, NOTIFICATIONS, NOTIFICATION_KINDS),
     THEME: partial(_choice, THEME, THEME_NAMES),
     OWN_KEYS: _keys,
+    STATUS_LINE: _status_line,
     MODELS: _models,
     PATIENCE: _patience,
     BUDGET: _budget,

@@ -29,6 +29,8 @@ from midstream.config.settings import (
     PERMISSION_MODE,
     PERMISSION_MODES,
     RULE_KEYS,
+    STATUS_LINE,
+    STATUS_PARTS,
     THEME,
     THEME_NAMES,
     Editing,
@@ -47,11 +49,15 @@ SETTABLE: Final = (
     *(f"{BUDGET}.{part}" for part in BUDGET_PARTS),
     *RULE_KEYS,
     *(f"{OWN_KEYS}.{action}" for action in actions()),
+    *(f"{STATUS_LINE}.{part}" for part in STATUS_PARTS),
 )
 """Every key a value can be set for. `models` stands for all of its levels."""
 
 _TEXTS: Final = frozenset(
-    {CURRENT_MODE, PERMISSION_MODE, EDITING, NOTIFICATIONS, THEME, *MODEL_KEYS}
+    {
+        *(CURRENT_MODE, PERMISSION_MODE, EDITING, NOTIFICATIONS, THEME, *MODEL_KEYS),
+        *(f"{STATUS_LINE}.template", f"{STATUS_LINE}.command"),
+    }
 )
 _SECRET_KEY: Final = re.compile(r"(?i)(key|token|secret|password)s?$")
 _LIST: Final = "midstream config lists them."
@@ -136,6 +142,8 @@ def explained(config: ConfigManager, key: str) -> str:
     found = settings_of(config, key)
     if not found and key.startswith(f"{OWN_KEYS}."):
         return f"{key} is not set: its key is {actions()[key.partition('.')[2]].name}."
+    if not found and key.startswith(f"{STATUS_LINE}."):
+        return f"{key} is not set."
     if not found:
         return (
             f"{key} is not set: there is no limit."

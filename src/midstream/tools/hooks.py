@@ -140,7 +140,7 @@ class CommandHooks:
         ):  # a worktree, where the workspace's own scripts are not to be seen
             readable = (*readable, self._workspace / WORKSPACE_FOLDER / HOOKS)
         argv = ["/usr/bin/env", *environment, "/bin/sh", "-c", hook.command]
-        given = await in_thread(partial(_as_file, told))
+        given = await in_thread(partial(as_file, told))
         beside = _Beside()
         output = Kept(MAX_OUTPUT_BYTES)
 
@@ -179,7 +179,7 @@ def _is_for(hook: Hook, event: str, name: str) -> bool:
     return hook.event == event and (not name or fits_whole(hook.matcher, name))
 
 
-def _as_file(told: Mapping[str, Json]) -> "IO[bytes]":
+def as_file(told: Mapping[str, Json]) -> "IO[bytes]":
     """Return a file that has what a hook is told, to be read from its beginning, and no name."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the hook has ended
     file.write(msgspec.json.encode(told) + b"\n")

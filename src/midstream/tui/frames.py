@@ -28,6 +28,7 @@ class Frames:
     def __init__(self, at: Prompt, *, folder: str) -> None:
         self._at = at
         self._folder = folder
+        self._own: Row = []
         self._clock: asyncio.TimerHandle | None = None
         self._too_long: list[tuple[Question, list[Line]]] = []
         self._fitted: tuple[tuple[Question, ...], int, int] = ((), 0, 0)
@@ -41,6 +42,7 @@ class Frames:
             above=lambda: [] if at.screen is None else at.screen.above,
             prompt=lambda: in_vi(prompt_for(at.dialog, width=at.display.width())),
             bottom=self._bottom,
+            own=lambda: self._own,
             editor_height=lambda: max(1, at.display.height() // 3),
         )
 
@@ -48,6 +50,11 @@ class Frames:
         """Look up what the next frame shows."""
         at, time = self._at, now()
         width, height = at.display.width(), at.display.height()
+        if at.own_status.is_there:
+            fields = at.session.status_fields()
+            self._own = at.own_status.row(fields, width=width, height=height, now=time)
+        else:
+            self._own = []
         at.dialog.keep_to(at.session.open_questions())
         card_keys.leave_closed(at)
         screen = look(
@@ -109,6 +116,7 @@ class Frames:
 
     def stop(self) -> None:
         """Ask for no more frames."""
+        self._at.own_status.stop()
         if self._clock is not None:
             self._clock.cancel()
 

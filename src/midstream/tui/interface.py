@@ -24,7 +24,7 @@ from prompt_toolkit.output import Output
 
 from midstream.app.ui import Console, InFull
 from midstream.config.manager import ConfigManager
-from midstream.config.settings import OWN_KEYS, THEME, Editing, Notifications
+from midstream.config.settings import OWN_KEYS, STATUS_LINE, THEME, Editing, Notifications
 from midstream.core.events import RunFailed, RunFinished, RunStopped
 from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question
@@ -49,6 +49,8 @@ from midstream.tui.keys import bindings, interrupt
 from midstream.tui.line_history import Draft, history_in
 from midstream.tui.live_region import LiveText
 from midstream.tui.own_shell import OwnShell
+from midstream.tui.own_status import OwnStatus
+from midstream.tui.own_status import Run as RunsStatus
 from midstream.tui.prompt import Prompt, now
 from midstream.tui.scrollback import Behind, Scrollback
 from midstream.tui.themes import Look
@@ -99,6 +101,8 @@ class ConsoleInterface:
         self._look = look or Look()
         self._fresh_s = fresh_s
         self._folder = folder_name(folder)
+        self.status_runner: Callable[[str, bool], RunsStatus] | None = None
+        """Makes what runs a command of the status line, in the sandbox (True) or not; None: nothing can."""
         self._session: Console | None = None
         self._prompt: Prompt | None = None
         self._dialog = Dialog(answering=Answering(fresh_s=fresh_s))
@@ -121,6 +125,9 @@ class ConsoleInterface:
             draw=self._display.draw,
         )
         self._background = BackgroundTasks(self._scrollback)
+        self._own_status = OwnStatus(
+            self._background, self._scrollback.redraw, folder or Path.cwd()
+        )
         self._graph_panel = GraphPanel(self._scrollback, self._background)
         self.editor = Editor(
             history_in(history_folder, lambda text: self.say(text, kind="warning")),
@@ -215,12 +222,18 @@ class ConsoleInterface:
         return True
 
     def apply(self, setting: str, config: ConfigManager) -> bool:
-        """Draw in another theme, or hear other keys, from now on; see `UI.apply`."""
+        """Draw in another theme, hear other keys or have another status line; see `UI.apply`."""
         if setting == THEME:
             self._look.theme = config.theme
         elif setting == OWN_KEYS and self._prompt is not None:
             keymap.use(config.keys)
             self._display.bind(bindings(self._prompt))
+        elif setting == STATUS_LINE:
+            parts = config.status_line
+            command, runs = parts.get("command", ""), self.status_runner
+            is_boxed = parts.get("sandbox") != "false"
+            run = None if runs is None or not command else runs(command, is_boxed)
+            self._own_status.use(parts.get("template", ""), run)
         else:
             return False
         self.refresh()
@@ -293,6 +306,7 @@ class ConsoleInterface:
             dialog=self._dialog,
             editor=self.editor,
             own=self._own,
+            own_status=self._own_status,
             outside=self._outside,
             delivery=Delivery(
                 session,

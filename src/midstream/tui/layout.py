@@ -117,6 +117,7 @@ def layout_of(
     prompt: Callable[[], str],
     bottom: Callable[[], Row],
     editor_height: Callable[[], int],
+    own: Callable[[], Row] = list,
 ) -> Layout:
     """Return the layout. The callables are asked at every draw and must be quick."""
     search = SearchToolbar()
@@ -156,6 +157,10 @@ def layout_of(
             ConditionalContainer(
                 Window(FormattedTextControl(lambda: toolkit_text([bottom()])), height=1),
                 filter=~is_done,
+            ),
+            ConditionalContainer(
+                Window(FormattedTextControl(lambda: toolkit_text([own()])), height=1),
+                filter=Condition(lambda: bool(own())) & ~is_done,
             ),
         ]
     )

@@ -22,6 +22,7 @@ from midstream.tui.frame_rows import Screen
 from midstream.tui.graph_panel import GraphPanel
 from midstream.tui.live_region import LiveText
 from midstream.tui.own_shell import OwnShell
+from midstream.tui.own_status import OwnStatus
 from midstream.tui.scrollback import Scrollback
 
 
@@ -38,6 +39,7 @@ class Prompt(msgspec.Struct, kw_only=True, eq=False):
     dialog: Dialog
     editor: Editor
     own: OwnShell
+    own_status: OwnStatus
     outside: Outside
     delivery: Delivery
     leaving: Leaving

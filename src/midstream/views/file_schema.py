@@ -202,6 +202,25 @@ def settings_schema() -> dict[str, Json]:
             "say so.",
             "enum": ["auto", "light", "dark", "colour-blind-light", "colour-blind-dark", "plain"],
         },
+        "statusLine": {
+            "description": "What stands below the bottom line: a template with fields such as {model}, or "
+            "a command that prints one line. A workspace's file may not say so.",
+            "anyOf": [
+                {"type": "string"},
+                {
+                    "type": "object",
+                    "properties": {
+                        "type": {"type": "string"},
+                        "padding": {"type": "number"},
+                        "template": {"type": "string"},
+                        "command": {"type": "string"},
+                        "sandbox": {"type": "boolean"},
+                    },
+                    "additionalProperties": False,
+                },
+            ],
+            "examples": ["{model} · {branch} · {tokens} tokens", {"command": "~/bin/status"}],
+        },
         "keys": {
             "description": "Other keys for actions of the console, by the names docs/keys.md lists; an "
             "empty list takes an action's key away. A workspace's file may not say so.",
