@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from console_kit import console, run
 from screen import Screen
-from support.openai_server import Call, OpenAIServer, Reply
+from support.openai_server import Call, Gate, OpenAIServer, Reply
 from test_console_after_a_kill import killed, said_by_user
 
 from midstream.tui.interface import FRESH_S
@@ -167,3 +167,26 @@ def test_without_a_person_the_plan_is_the_output(tmp_path: Path, allowed: tuple[
         assert ended.stdout == "Mend it\n1. Read calc.py\n2. Mend the sum\n"
         assert "approve, change or reject it in the console" in ended.stderr
         assert len(server.requests) == 1
+
+
+def test_a_yes_is_kept_over_a_kill_and_taken_back_by_an_undo(tmp_path: Path) -> None:
+    gate = Gate()
+    told = Reply(chunks=("I begin ", "with", " it."), gate=gate, gate_after=2)
+    with OpenAIServer([proposes(), told, Reply(text="I go on.")]) as server:
+        screen = console(tmp_path, *IN_PLAN, server=server)
+        asked(screen)
+        screen.press("y")
+        screen.wait_for("I begin with")
+        killed(screen)
+        gate.open()
+        with console(tmp_path, "--continue", *IN_PLAN, server=server) as screen:
+            screen.wait_for("☐ 0/2 · Read calc.py")
+            assert KEYS not in screen.text(), "nobody is asked again"
+            screen.wait_for("I go on.")
+            screen.wait_for("chat with dude · plan")
+            # This process only looks: its person has chosen so when they started it.
+            notes = [words for words in said_by_user(server.requests[-1]) if "plan:" in str(words)]
+            assert len(notes) == 2
+            screen.type("/undo\r")
+            screen.wait_for("Taken back: “mend it”")
+            screen.wait_gone("☐ 0/2")

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from two_processes import DEADLINE_S, Place, place
 
@@ -16,6 +17,7 @@ from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.remote import NOBODY, RemoteMachine
 from midstream.runtime.engine.resume import refused, stop_here
 from midstream.runtime.state_machine import WorkflowStateMachine
+from midstream.safety.capability import PermissionMode
 from midstream.testing.fakes import (
     Chronicle,
     FakeTool,
@@ -368,3 +370,48 @@ async def test_who_is_attached_no_more_hears_no_more(place: Place) -> None:
 
         assert heard == []
         assert (await remote.wait()).status == "running"
+
+
+# --- a plan ----------------------------------------------------------------------------------------
+
+
+class Permits:
+    """The permission mode of a process."""
+
+    mode: PermissionMode = "plan"
+
+    def switch(self, mode: str) -> None:
+        self.mode = "auto" if mode == "auto" else "ask"
+
+
+async def test_a_plan_is_approved_from_another_process_and_its_owner_leaves_plan_mode(
+    place: Place,
+) -> None:
+    plan = calls(call("propose_plan", title="Mend it", steps=["Look", "Mend"]))
+    tools = FakeTools(FakeTool(name="propose_plan", effect="read"), FakeTool(name="look"))
+    seen: list[str] = []
+
+    def reply(request: Any) -> Any:
+        seen.append(permits.mode)
+        return "Done." if any(m.results for m in request.messages) else plan
+
+    permits = Permits()
+    async with asyncio.timeout(DEADLINE_S):
+        store = place.open()
+        world = fake_world(ScriptedModel(reply), tools=tools, journal=store)
+        world = msgspec.structs.replace(world, permits=permits)
+        engine = LocalEngine(world, store, sockets=place.sockets)
+        try:
+            machine = await engine.start(define(TALK, tools=tools))
+            await machine.settled()
+            (question,) = machine.run.inbox.open_questions
+            async with attached(place, machine.id) as remote:
+                assert [q.about for q in remote.run.inbox.open_questions] == ["plan"]
+                await remote.approve(question.id, Decision(granted=True, mode="auto"))
+                run = await remote.wait()
+        finally:
+            await engine.close()
+
+    assert [item.text for item in run.todo.items] == ["Look", "Mend"]
+    assert seen == ["plan", "auto"], "it was left before the next request"
+    assert tools.calls == []

@@ -10,7 +10,21 @@ from typing import cast
 import msgspec
 import pytest
 from console_kit import run as run_on_pipes
-from decide_kit import Step, approves, call, done, flow, go, kinds, of, replies, says, state, tell
+from decide_kit import (
+    Step,
+    approves,
+    call,
+    define,
+    done,
+    flow,
+    go,
+    kinds,
+    of,
+    replies,
+    says,
+    state,
+    tell,
+)
 from fake_session import FakeSession, asked
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,9 +36,11 @@ from screen import Screen
 from support.openai_server import Call, OpenAIServer, Reply
 from tables import table
 
-from midstream.core.events import ToolCalled
+from midstream.core.events import QuestionAnswered, ToolCalled
 from midstream.core.inputs import Halt, Recovered, Resume, Stop, Withdraw
+from midstream.core.proposal import mode_of
 from midstream.language.names import Subject
+from midstream.language.spec import ToolSpec
 from midstream.tui import approval_keys, card_keys
 from midstream.tui.cards import DECIDING
 from midstream.tui.enter_keys import Sending
@@ -83,6 +99,19 @@ def parked(*steps: Step) -> list[str]:
 @table("attack", WORDS)
 def test_it_approves_nothing(attack: str) -> None:
     assert parked(*WORDS[attack]) == []
+
+
+@table("attack", WORDS)
+def test_it_approves_no_plan(attack: str) -> None:
+    plan = ToolSpec(name="propose_plan", description="", parameters={}, effect="read")
+    work = define(DUDE)
+    work = msgspec.structs.replace(work, tools={**work.tools, "propose_plan": plan})
+    proposes = replies("", call("propose_plan", title="Tidy", steps=["Remove all"]))
+    run, facts = tell(work, proposes, *WORDS[attack])
+
+    assert run.todo.items == ()
+    answers = [fact.answer for fact in of(facts, QuestionAnswered)]
+    assert not any(mode_of(answer) for answer in answers)
 
 
 def test_a_yes_is_one() -> None:
