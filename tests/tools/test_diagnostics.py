@@ -4,6 +4,7 @@ import asyncio
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 import pytest
@@ -17,6 +18,7 @@ from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.command_line import outside, read_command
 from midstream.safety.policy import Policy
+from midstream.tools import diagnostics as diagnostics_module
 from midstream.tools import file_tools
 from midstream.tools.base import Planned, Tool
 from midstream.tools.diagnostics import (
@@ -212,7 +214,13 @@ class Place(Bench):
         manager = ToolManager(built_in=tools, policy=lambda: policy, diagnostics=diagnostics)
         super().__init__(workspace, manager)
         self.done: list[ToolOutcome] = []
-        self.context = msgspec.structs.replace(self.context, done=self._done)
+        self.recorded: list[Path] = []
+        self.context = msgspec.structs.replace(self.context, done=self._done, changing=self._record)
+
+    async def _record(
+        self, path: Path, before: bytes | None, after: bytes | None, folders: Sequence[Path] = (), /
+    ) -> None:
+        self.recorded.append(path)
 
     async def _done(self, outcome: ToolOutcome, /) -> None:
         self.done.append(outcome)
@@ -395,7 +403,7 @@ async def test_a_halt_kills_the_check_and_the_edit_is_done(workspace: Path) -> N
         place.stop.set()
         ended = await edited
 
-    assert ended == ToolOutcome(outcome="completed", text="Created new.py (1 line).")
+    assert (ended.outcome, ended.text) == ("completed", "Created new.py (1 line).")
     assert (workspace / "new.py").read_text() == "bad\n"
     assert checkers.ended == ["killed"]
 
@@ -415,7 +423,20 @@ async def test_a_halt_before_the_change_kills_the_look_and_nothing_is_changed(
     assert ended.outcome == "stopped"
     assert (workspace / "a.py").read_text() == "bad before\nold\n"
     assert checkers.ended == ["killed"]
-    assert place.done == []
+    assert (place.done, place.recorded) == ([], [])
+
+
+async def test_a_look_that_breaks_costs_the_look_not_the_edit(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(text: str, workspace: Path) -> NoReturn:
+        raise RuntimeError("no such colour")
+
+    monkeypatch.setattr(diagnostics_module, "problems_in", broken)
+    ended = await Place(workspace, Checkers(by_words(workspace))).edit()
+
+    assert (ended.outcome, ended.text) == ("completed", "Edited a.py: replaced at line 2.")
+    assert ended.note == "not checked with lint: RuntimeError: no such colour"
 
 
 async def test_a_full_journal_costs_the_check_not_the_edit(workspace: Path) -> None:

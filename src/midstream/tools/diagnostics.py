@@ -29,6 +29,7 @@ from midstream.safety.capability import SHOWN
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
 from midstream.system.programs import found_program
+from midstream.tools.base import check_stop
 from midstream.tools.tool_text import in_one_line, shortened
 
 BEFORE_S: Final = 10.0
@@ -292,6 +293,8 @@ class Watch:
     ) -> None:
         """Have the checkers look at a file before it changes, and let it be changed."""
         await _unless_stopped(self._look_before(path), self._around.stop)
+        # Nothing is recorded of a change that a halt came before.
+        check_stop(self._around)
         await self._around.changing(path, before, after, folders)
 
     async def _look_before(self, path: Path) -> None:
@@ -383,12 +386,16 @@ class Watch:
             granted=granted,
             worktrees=self._around.worktrees,
         )
-        ran = await self._runner(checker.command.replace(FILES, names), timeout_s, context)
+        try:
+            ran = await self._runner(checker.command.replace(FILES, names), timeout_s, context)
+            _, _, output = ran.text.partition("\n\n")
+            problems = await in_thread(partial(problems_in, output, self._around.workspace))
+        except Exception as error:  # whatever goes wrong with a look, the change is not its affair
+            self._note(checker, f"{type(error).__name__}: {error}")
+            return None
         if ran.refused:
             self._note(checker, ran.refused)
             return None
-        _, _, output = ran.text.partition("\n\n")
-        problems = await in_thread(partial(problems_in, output, self._around.workspace))
         if ran.outcome == "completed" or (ran.outcome == "failed" and problems):
             if _CUT in output:
                 self._note(checker, "it names too many problems to compare")
