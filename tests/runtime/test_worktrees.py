@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from machine_kit import scene
 from worktree_kit import CALC, ROLES, git, here, repository
 
 from midstream.core import events as e
@@ -115,7 +116,8 @@ async def test_a_conflict_leaves_the_file_and_tells_both_sides_and_keeps_the_bra
         assert (work / "new.py").read_text() == "new\n"
         (told,) = run.results("delegate")
         (kept,) = run.branches()
-        assert told.startswith("Mended.\n\n1 conflict in calc.py.\nMerged 1 file +1 -0: new.py.\n")
+        head = f"1 conflict in calc.py: kept on {kept}.\nMerged 1 file +1 -0: new.py.\n"
+        assert told.startswith(f"Mended.\n\n{head}")
         assert "    return sum((a, b))\n=======\n    return b + a\n>>>>>>>" in told
         assert told.endswith(f"kept on the git branch {kept}.")
         assert git(work, "show", f"{kept}:calc.py") == CALC.replace(*SWAP)
@@ -141,7 +143,7 @@ async def test_files_that_one_side_removed_are_removed_or_a_conflict(tmp_path: P
 
         assert not (work / "gone.py").exists()
         assert (work / "changed.py").read_text() == "y\n"
-        assert "1 conflict in changed.py." in run.results("delegate")[0]
+        assert "1 conflict in changed.py: kept on" in run.results("delegate")[0]
 
 
 async def test_undo_takes_a_merge_back(tmp_path: Path) -> None:
@@ -426,7 +428,7 @@ async def test_a_conflict_of_a_branch_is_caught_once_all_have_joined(tmp_path: P
         assert ended.common_data["all"] == {"one": "First.", "two": "Second."}
         trouble = ended.common_data["trouble"]
         assert trouble["kind"] == "conflict"
-        assert "1 conflict in calc.py." in trouble["error"]
+        assert "1 conflict in calc.py: kept on" in trouble["error"]
         (kept,) = run.branches()
         assert kept in trouble["error"]
         merged, other = ("one", "two") if "two" in kept else ("two", "one")
@@ -488,3 +490,15 @@ async def test_a_worktree_within_a_worktree_is_merged_into_that(tmp_path: Path) 
         assert seen == [False]
         assert (work / "in.py").read_text() == "in\n"
         assert (run.branches(), run.standing()) == ([], [])
+
+
+# --- where nothing is real --------------------------------------------------------------------------
+
+
+async def test_among_fakes_a_branch_that_is_to_have_a_worktree_does_without() -> None:
+    parallel = flow({"parallel": [branch("one")], "save_as": "common_data.all"})
+    async with scene(parallel, "First.") as there:
+        await there.machine.start("go")
+        ended = await there.machine.wait()
+
+        assert ended.common_data["all"] == {"one": "First."}

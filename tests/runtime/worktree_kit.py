@@ -75,6 +75,7 @@ class Here:
             blobs=self.store,
             validate=validate,
             workspace=self.workspace,
+            has_worktrees=True,
         )
         return WorkflowStateMachine(self.definition, world, id=id, tap=self.told)
 

@@ -24,7 +24,7 @@ from midstream.core.notices import Envelope
 from midstream.core.pending import AwaitTime, pending
 from midstream.core.run import WITHIN, Run, owner_of
 from midstream.language.errors import JournalMoved, OurBug, WorldTrouble
-from midstream.language.names import Json
+from midstream.language.names import JOIN_WORKTREE, OPEN_WORKTREE, Json
 from midstream.language.spec import Definition, ToolSpec
 from midstream.runtime.effects import CHECKPOINT_S
 from midstream.runtime.ports import (
@@ -265,6 +265,7 @@ class _Life:
             clock=_Clock(self),
             validate=validate,
             workspace=Path("/nowhere"),
+            has_worktrees=False,
             vault=Vault(is_verbatim=True),
         )
         self.machine = WorkflowStateMachine(fake.definition, world, handlers=_Held(self), id=RUN_ID)
@@ -360,7 +361,8 @@ class _Life:
         key = self._key()
         call_id = str(key[-1])
         spec = self.fake.definition.tools.get(name)
-        if spec is None or spec.effect == "once":
+        is_repeatable = name in (OPEN_WORKTREE, JOIN_WORKTREE)
+        if not is_repeatable and (spec is None or spec.effect == "once"):
             self.fake.effects[call_id] = self.fake.effects.get(call_id, 0) + 1
         outcome: ToolOutcome = await self._stand(
             kind="tool",

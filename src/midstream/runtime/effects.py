@@ -168,7 +168,7 @@ async def _place_of(run: Run, tool: str, world: World) -> tuple[Path, tuple[str,
     That is done in what is around it.
     """
     names = run.branch.worktrees[:-1] if tool == JOIN_WORKTREE else run.branch.worktrees
-    if not names:
+    if not names or not world.has_worktrees:
         return world.workspace, ()
     from midstream.system.worktree import opened  # few runs have one
 

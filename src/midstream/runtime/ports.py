@@ -396,6 +396,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     `workflows` are those agents may run, `hooks` a person's own commands; None where there are none.
     `words_below` returns what the AGENTS.md of folders say on the way to paths; it waits for the disk.
+    `has_worktrees`: branches that are to have git worktrees get them, which fakes do not.
     `permits` has the permission mode, None where there is none that agents have to know of.
     `redactor` takes secrets out of what is journaled and shown; `vault` remembers, in memory alone, what
     stood in the calls that are yet to be made.
@@ -409,6 +410,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     validate: Validator
     workspace: Path
     workflows: Workflows | None = None
+    has_worktrees: bool = True
     hooks: Hooks | None = None
     permits: Permits | None = None
     words_below: Callable[[Sequence[str]], dict[str, str]] | None = None

@@ -259,7 +259,7 @@ class WorkflowStateMachine:
         """
         self._require_new()
         # Before anything begins: a crash may have left some standing.
-        self._has_worktrees = await worktrees.has_any(run)
+        self._has_worktrees = await worktrees.has_any(run, self._world)
         if self._has_worktrees:
             await worktrees.put_away(run, self._world)
         if definition is not None and (misfit := misfit_of(run, definition)):
@@ -644,7 +644,8 @@ class WorkflowStateMachine:
             self._in_flight.release()
 
     def _put_worktrees_away(self, before: Run, facts: Sequence[AnyFact]) -> None:
-        self._has_worktrees = self._has_worktrees or worktrees.begin(facts)
+        is_one_made = self._world.has_worktrees and worktrees.begin(facts)
+        self._has_worktrees = self._has_worktrees or is_one_made
         names = worktrees.left(before, facts) if self._has_worktrees else []
         if names != []:
             task = asyncio.create_task(worktrees.put_away(self._run, self._world, names))

@@ -33,9 +33,9 @@ def begin(facts: Sequence[AnyFact]) -> bool:
     return any(isinstance(fact, BranchStarted) and fact.worktree for fact in facts)
 
 
-async def has_any(run: Run) -> bool:
+async def has_any(run: Run, world: World) -> bool:
     """Return whether worktrees of a run are there, from an earlier process."""
-    return await in_thread((worktrees_folder() / run.id).is_dir)
+    return world.has_worktrees and await in_thread((worktrees_folder() / run.id).is_dir)
 
 
 def left(before: Run, facts: Sequence[AnyFact]) -> list[str] | None:

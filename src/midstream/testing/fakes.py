@@ -31,7 +31,7 @@ from midstream.core.events import Fact, StateTransition, Usage
 from midstream.core.inputs import RequestedCall
 from midstream.core.notices import Envelope, TextDelta
 from midstream.language.errors import JournalMoved, WorldTrouble
-from midstream.language.names import REQUEST_USERS_INPUT, Effect, Json
+from midstream.language.names import JOIN_WORKTREE, OPEN_WORKTREE, REQUEST_USERS_INPUT, Effect, Json
 from midstream.language.spec import Definition, Role, ToolSpec, Workflow
 from midstream.runtime.ports import (
     BlobStore,
@@ -340,6 +340,9 @@ class FakeTools:
         self, name: str, arguments: dict[str, Json], context: ToolContext
     ) -> ToolOutcome:
         """Return how the call ended."""
+        if name in (OPEN_WORKTREE, JOIN_WORKTREE) and name not in self._tools:
+            # Fakes change no files: a branch that is to have a worktree does without.
+            return ToolOutcome(outcome="completed", text="No file was changed.")
         called = Called(name, copy.deepcopy(arguments), context)
         self.calls.append(called)
         try:
@@ -447,6 +450,7 @@ def fake_world(
     validate: Validator | None = None,
     workspace: Path = Path("/nowhere"),
     hooks: Hooks | None = None,
+    has_worktrees: bool = False,
 ) -> World:
     """Return a world of fakes, but for what is given. Its model has no replies unless one is given."""
     return World(
@@ -458,6 +462,7 @@ def fake_world(
         validate=validate or fits_type,
         workspace=workspace,
         hooks=hooks,
+        has_worktrees=has_worktrees,
     )
 
 

@@ -101,17 +101,20 @@ async def join_worktree(context: ToolContext) -> ToolOutcome:
     if not kept:
         noted = partial(set_merged, join.of, context.run, context.worktrees[-1], join.commit)
         await in_thread(noted)
-    text = await in_thread(partial(_report, clean, kept, failed))
+    text = await in_thread(partial(_report, join.of.branch, clean, kept, failed))
     return ToolOutcome(outcome="failed" if kept else "completed", text=text)
 
 
-def _report(clean: Sequence[Merge], kept: Sequence[Merge], failed: dict[str, str]) -> str:
+def _report(
+    branch: str, clean: Sequence[Merge], kept: Sequence[Merge], failed: dict[str, str]
+) -> str:
     names = ", ".join(each.name for each in clean[:_NAMED])
     more = f" and {len(clean) - _NAMED} more" if len(clean) > _NAMED else ""
     lines = [f"Merged {_counted(clean)}: {names}{more}."] if clean else []
     if kept:
         what = "1 conflict" if len(kept) == 1 else f"{len(kept)} conflicts"
-        lines.insert(0, f"{what} in {', '.join(each.name for each in kept[:_NAMED])}.")
+        where = ", ".join(each.name for each in kept[:_NAMED])
+        lines.insert(0, f"{what} in {where}: kept on {branch}.")
         lines.append("Not merged, and left in the work tree as it was:")
     for each in kept:
         lines.append(f"{each.name}: {failed.get(each.name, each.why)}")

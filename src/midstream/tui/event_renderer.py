@@ -10,6 +10,7 @@ from collections import deque
 import msgspec
 
 from midstream.core import events as e
+from midstream.core.call_notes import MADE_ANEW
 from midstream.core.notices import (
     AgentThinking,
     AnyNotice,
@@ -224,6 +225,8 @@ class EventRenderer:
                 returned = self.agents.returned(run, fact, at)
                 if fact.name not in (OPEN_WORKTREE, JOIN_WORKTREE) or not returned:
                     return returned
+                if fact.result in MADE_ANEW:
+                    return []
                 # One line of what a branch did by itself; its changes were shown as they were made.
                 kind: Kind = "note" if fact.outcome == "completed" else "warning"
                 words = own_words(beginning(fact.result), kind)
