@@ -59,7 +59,7 @@ def test_one_card_for_the_merge_then_diff_and_undo(tmp_path: Path) -> None:
         screen.wait_for("All done.")
         assert (work / "calc.py").read_text() == CALC.replace("a + b", "b + a")
         screen.type("/diff\r")
-        screen.wait_for("calc.py")
+        screen.wait_for("  calc.py  +1 -1")
         screen.type("/undo\r")
         screen.wait_for("calc.py put back")
         assert (work / "calc.py").read_text() == CALC

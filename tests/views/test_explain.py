@@ -62,6 +62,10 @@ def state(**given: Any) -> State:
         ({"wait": {"until": "${input}"}}, "Waits until ${input}."),
         ({"parallel": ["a", "b"]}, "2 branches at once, all must end."),
         (
+            {"parallel": [{"name": "a", "worktree": True}]},
+            "1 branches at once (git worktrees), all must end.",
+        ),
+        (
             {"for_each": {"items": "input", "state": "a"}, "join": 2},
             "For each of input, 4 at once, 2 must end.",
         ),

@@ -100,6 +100,11 @@ def git_environment() -> dict[str, str]:
     return environment | {name: os.environ[name] for name in _OWN if name in os.environ}
 
 
+def git_program(root: Path) -> str | None:
+    """Return the person's git, None if there is none; one that lies in `root` is not theirs."""
+    return found_program("git", root)
+
+
 def git_output(
     root: Path, *arguments: str, program: str | None = None, timeout_s: float = TIMEOUT_S
 ) -> bytes | None:
@@ -114,7 +119,7 @@ def git_output(
         return None
     environment = {**ENVIRONMENT, **ceiling(top)}
     if program is None:
-        program = found_program("git", root)
+        program = git_program(root)
         environment = {**git_environment(), **ceiling(top)}
     if program is None:
         return None

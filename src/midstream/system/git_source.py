@@ -12,8 +12,7 @@ from typing import Final
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.safety import quiet_git
 from midstream.safety.sanitize import sanitized
-from midstream.system.git import git_environment
-from midstream.system.programs import found_program
+from midstream.system.git import git_environment, git_program
 from midstream.system.supervisor import DROPPED, MERGED, run_briefly
 
 SCHEMES: Final = ("https://", "ssh://", "file://", "git@")
@@ -75,7 +74,7 @@ def _files(
 
 
 def _git(*arguments: str, folder: Path, about: str) -> bytes:
-    program = found_program("git", folder)
+    program = git_program(folder)
     if program is None:
         raise WorldTrouble("git is not there.", hint="Install git.")
     kept = {name: os.environ[name] for name in _OF_NETWORK if name in os.environ}

@@ -29,8 +29,13 @@ from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.safety import quiet_git
 from midstream.safety.protected import classify
 from midstream.safety.quiet_git import CHECK, is_of_filter, unknown_keys, without_filters
-from midstream.system.git import TIMEOUT_S, git_environment, git_output, not_own
-from midstream.system.programs import found_program
+from midstream.system.git import (
+    TIMEOUT_S,
+    git_environment,
+    git_output,
+    git_program,
+    not_own,
+)
 from midstream.system.put_in_place import MAX_KEPT_BYTES, contents_of
 from midstream.system.supervisor import DROPPED, MERGED, run_briefly
 from midstream.system.workspace_paths import Place, locate, worktrees_folder
@@ -202,7 +207,7 @@ class _Git:
 
     def __init__(self, workspace: Path, root: Path, git: Path) -> None:
         why = not_own(workspace)
-        program = found_program("git", workspace)
+        program = git_program(workspace)
         if why or program is None:
             _refuse(why or "there is no program git")
         own = git_output(workspace, *CHECK, program=program)
@@ -296,7 +301,7 @@ def _made(workspace: Path, root: Path, folder: Path, run: str, name: str) -> Wor
         base, new = before.base, [str(path), branch]
     else:
         _clear(git, path, branch)
-        base = _commit_of_all(git, folder, head, "The work tree as it was", has_untold=False)
+        base = _commit_of_all(git, folder, head, "The work tree as it was", is_strict=False)
         new = ["-b", branch, str(path), base]
     git.said("worktree", "add", "--quiet", "--no-checkout", *new)
     path.chmod(0o700)
@@ -334,17 +339,17 @@ def _index_like(folder: Path) -> Iterator[Path]:
         yield copy
 
 
-def _commit_of_all(git: _Git, folder: Path, parent: str, words: str, *, has_untold: bool) -> str:
+def _commit_of_all(git: _Git, folder: Path, parent: str, words: str, *, is_strict: bool) -> str:
     """Return a commit of the work tree as it is, `parent` where nothing was changed since.
 
     Files that git ignores are not in it, nor those with secrets it does not know, nor what is no file.
-    `has_untold`: one that is too large is an error, since it would be lost.
+    `is_strict`: one that is too large is an error, since it would be lost.
     """
     with _index_like(folder) as index:
         if not index.exists():
             git.said("read-tree", parent, index=index)
         gone = _listed(git, index, "--deleted")
-        changed = [*_listed(git, index, "--modified"), *_new(git, index, is_strict=has_untold)]
+        changed = [*_listed(git, index, "--modified"), *_new(git, index, is_strict=is_strict)]
         _update(git, index, "--force-remove", sorted(gone))
         _update(git, index, "--add", [name for name in changed if name not in gone])
         tree = git.word("write-tree", index=index)
@@ -400,9 +405,7 @@ def _committed(workspace: Path, of: Worktree) -> str:
     git = _Git(workspace, Path(of.path), Path(of.git))
     ref = f"refs/heads/{of.branch}"
     tip = git.word("rev-parse", "--verify", f"{ref}^{{commit}}")
-    commit = _commit_of_all(
-        git, Path(of.git), tip, f"What was done on {of.branch}", has_untold=True
-    )
+    commit = _commit_of_all(git, Path(of.git), tip, f"What was done on {of.branch}", is_strict=True)
     if commit != tip:
         git.said("update-ref", ref, commit, tip)
     return commit

@@ -276,11 +276,14 @@ def work_words(state: State) -> str:
         case "wait":
             return _wait_words(state)
         case "parallel":
-            return f"{len(state.parallel)} branches at once, {join_words(state.join)}"
+            apart = any(branch.worktree for branch in branches_of(state))
+            where = " (git worktrees)" if apart else ""
+            return f"{len(state.parallel)} branches at once{where}, {join_words(state.join)}"
         case "for_each":
             assert state.for_each is not None
             most = state.for_each.max_concurrency
-            return f"for each of {state.for_each.items}, {most} at once, {join_words(state.join)}"
+            where = " (git worktrees)" if state.for_each.worktree else ""
+            return f"for each of {state.for_each.items}, {most} at once{where}, {join_words(state.join)}"
         case "workflow":
             sub = sub_workflow(state)
             return f"workflow {sub.name}" if sub is not None else ""
