@@ -115,9 +115,14 @@ async def kept_pictures(pictures: Mapping[str, bytes], blobs: BlobStore) -> tupl
 
 async def with_contents(request: ModelRequest, blobs: BlobStore) -> ModelRequest:
     """Return a request with the bytes of the pictures in it, as far as they are kept."""
-    pictures = {
-        picture.key: picture for message in request.messages for picture in message.all_pictures
-    }
+    pictures: dict[str, Picture] = {}
+    # No call for each message: a long chat has thousands, and this is done with every request.
+    for message in request.messages:
+        for picture in message.pictures:
+            pictures[picture.key] = picture
+        for result in message.results:
+            for picture in result.pictures:
+                pictures[picture.key] = picture
     if not pictures:
         return request
     contents: dict[str, bytes] = {}
