@@ -255,6 +255,7 @@ def branch(draw: st.DrawFn, names: Names, depth: int, agents: Names) -> State:
     maybe(draw, more, "shared", shared, one_in=2)
     outputs = ["common_data.one", "last_response", "input", "variables.list"]
     maybe(draw, more, "output", st.sampled_from(outputs), one_in=2)
+    maybe(draw, more, "worktree", st.booleans())
     if draw(st.integers(0, 2)) == 0:
         return {"state": draw(st.sampled_from(names[1:] or names)), **more}
     if draw(st.integers(0, 3)) == 0:
