@@ -17,7 +17,6 @@ import pytest
 from time_travel_kit import DEADLINE_S, chatted
 
 from midstream.core.codec import FORMAT
-from midstream.core.costs import costs
 from midstream.core.events import FileWritten
 from midstream.core.notices import Envelope
 from midstream.language.errors import UserMistake, WorldTrouble
@@ -381,12 +380,11 @@ async def test_the_golden_file_of_an_older_format_says_the_same_in_todays(
 
 async def test_the_golden_file_is_read_and_written_the_same() -> None:
     async with asyncio.timeout(DEADLINE_S):
-        store, golden = MemoryStore(), GOLDEN / "9" / "export.jsonl"
+        store, golden = MemoryStore(), GOLDEN / str(FORMAT) / "export.jsonl"
 
         came = await imported(store, golden)
         again = await exported(store, came.id, made_by="midstream 0.1.0", with_files=True)
 
         run = await opened(store, came.id)
-        total = costs(run.usage.requests).total
-        assert (run.status, total.cached_tokens) == ("finished", 1024)
+        assert (run.visit.phase, run.hooked) == ("waiting", ("run",))
         assert again.lines == tuple(golden.read_bytes().splitlines(keepends=True))

@@ -44,6 +44,8 @@ CHECKSUMS = {
     "8/journal.sql": "15c6511b8d26d7a13f1fc784bd5e30233324ae883d9bc4906c8626aa27640dd2",
     "9/export.jsonl": "c61ee109e662e8d654471ccdd49613028cc566de440fe23fc49fb09fba7214e5",
     "9/journal.sql": "051a01a57e6cc5b5c2bbd8b5ab613c07cb4b0d24fbb7fe358b79c95ae71d1b26",
+    "10/export.jsonl": "3ef38effb791651d17d7fbbe73c83f8c7387229279e95f4ab7ce8e8a13eeb451",
+    "10/journal.sql": "8ea0c342011d12b681172cc77429bb6b9d3136eccf3fb5222af535eb62672406",
 }
 """What was released, in SHA-256. Lines are added here and never changed: old journals stay as they are."""
 
@@ -290,6 +292,32 @@ async def test_the_journal_of_the_ninth_format_is_read_whole(tmp_path: Path) -> 
         assert isinstance(replied, AgentResponded)
         assert replied.usage is not None
         assert (replied.usage.input_tokens, replied.usage.cached_tokens) == (1200, 1024)
+
+
+async def test_the_journal_of_the_tenth_format_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await asyncio.to_thread(golden, path, 10)
+    async with opened(path) as store:
+        told = await store.read("goldenbb")
+        run = Run(id="goldenbb")
+        for each in told:
+            assert isinstance(each.event, Fact)
+            run = apply(run, each.event)
+
+        assert [(kept.id, kept.seq, kept.damaged) for kept in await every(store)] == [
+            ("f", 3, ""),
+            ("goldenbb", len(told), ""),
+            ("r", 5, ""),
+        ]
+        kinds = {envelope.type for envelope in told}
+        assert kinds >= {"hook_ran", "tool_ended", "mode_told", "results_trimmed"}
+        (begun,) = (each.event for each in told if isinstance(each.event, BranchStarted))
+        assert begun.worktree == "coder-30"
+        assert [item.text for item in run.todo.items] == ["Read", "Write"]
+        assert [picture.width for picture in run.pictures.values()] == [640]
+        checked = next(result for message in run.contexts["chat"] for result in message.results)
+        assert checked.trimmed
+        assert run.hooked == ("run",)
 
 
 async def test_the_journal_of_the_first_format_goes_on(tmp_path: Path) -> None:

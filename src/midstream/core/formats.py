@@ -37,6 +37,7 @@ UPGRADES: dict[int, Upgrade] = {
     6: lambda fact: fact,
     7: lambda fact: fact,
     8: lambda fact: fact,
+    9: lambda fact: fact,
 }
 """For each older format: how one of its facts, as a JSON object, reads in the next format."""
 

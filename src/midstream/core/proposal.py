@@ -110,9 +110,9 @@ def steps_to_do(arguments: dict[str, Json]) -> tuple[TodoItem, ...] | None:
 
 def told_of_yes(proposal: Proposal, mode: Onwards, *, was_changed: bool, keeps_list: bool) -> str:
     """Return what the model is told of a plan that was approved."""
-    words = "The user approved the plan"
+    words = "The user approved the plan: it"
     if was_changed:
-        words += f" after changing it. It is now:\n{written(proposal)}\nThe plan"
+        words = f"The user approved the plan after changing it. It is now:\n{written(proposal)}\nIt"
     keeps = (
         " Mark a step doing before you begin it, and done as soon as it is." if keeps_list else ""
     )
