@@ -13,6 +13,7 @@ TOOLS = tuple(ToolManager().specs())
 READING = {
     *(
         "read_files",
+        "read_image",
         "list_directory",
         "find_files",
         "exact_search",

@@ -240,22 +240,20 @@ def _check_retry(state: Node, report: Report) -> None:
 # --- tools and questions ------------------------------------------------------------------------
 
 
+_FOR_AGENTS: Final = {
+    REQUEST_USERS_INPUT: 'a state asks with "ask"',
+    PROPOSE_PLAN: "they propose a plan",
+    DELEGATE: 'a state has an "agent" of its own',
+    RUN_WORKFLOW: 'a state has a "workflow"',
+}
+
+
 def _check_tool(state: Node, known: Known, report: Report) -> None:
     tool = state.text("tool")
     if tool is None:
         return
-    if tool.value == REQUEST_USERS_INPUT:
-        message = f'"{REQUEST_USERS_INPUT}" is for agents: a state asks with "ask".'
-        report.error(tool, message)
-        return
-    if tool.value == PROPOSE_PLAN:
-        report.error(tool, f'"{PROPOSE_PLAN}" is for agents: they propose a plan.')
-        return
-    if tool.value == DELEGATE:
-        report.error(tool, f'"{DELEGATE}" is for agents: a state has an "agent" of its own.')
-        return
-    if tool.value == RUN_WORKFLOW:
-        report.error(tool, f'"{RUN_WORKFLOW}" is for agents: a state has a "workflow".')
+    if tool.value in _FOR_AGENTS:
+        report.error(tool, f'"{tool.value}" is for agents: {_FOR_AGENTS[tool.value]}.')
         return
     if known.tools is not None and tool.value not in known.tools:
         unknown(tool, "tool", known.tools, report)
