@@ -11,6 +11,7 @@ from deadline import DEADLINE_S
 from midstream.config.settings import STATUS_FIELDS, read_settings
 from midstream.language.errors import WorldTrouble
 from midstream.language.names import Json
+from midstream.tools.sandbox.sandbox import Sandbox
 from midstream.tools.status_command import StatusCommand
 from midstream.tui.background_tasks import BackgroundTasks
 from midstream.tui.own_status import LEAST_ROWS, MARK, OwnStatus, branch_of, filled
@@ -134,6 +135,40 @@ async def test_a_command_reads_json_and_its_first_line_counts(tmp_path: Path) ->
     )
 
     assert await command.run({"cost": "$1"}) == '{"cost":"$1"}'
+
+
+@pytest.mark.slow
+@pytest.mark.needs("bwrap")
+async def test_in_the_sandbox_a_script_beside_the_hooks_runs_and_the_home_is_not_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, workspace = tmp_path / "home", tmp_path / "home/work"
+    scripts = home / ".config/midstream/hooks"
+    for folder in (workspace, scripts, home / "bin"):
+        folder.mkdir(parents=True)
+    (scripts.parent / "application.json").write_text("hidden words")
+    look = "#!/bin/sh\ncat\nls ~/bin ~/.config/midstream/application.json 2>/dev/null\ntrue\n"
+    for script in (scripts / "status.sh", home / "bin/status"):
+        script.write_text(look)
+        script.chmod(0o755)
+    monkeypatch.setenv("HOME", str(home))
+    box = Sandbox(tmp_path / "state")
+    box.measure()
+
+    def command(words: str) -> StatusCommand:
+        return StatusCommand(
+            command=words,
+            workspace=workspace,
+            sandbox=box,
+            timeout_s=DEADLINE_S,
+            readable=(scripts,),
+        )
+
+    own = "~/.config/midstream/hooks/status.sh"
+    assert await command(own).run({"cost": "$1"}) == '{"cost":"$1"}'
+    assert await command(f"{own} | sed 1d").run({}) == ""
+    with pytest.raises(WorldTrouble, match="exit code 127"):
+        await command("~/bin/status").run({})
 
 
 @pytest.mark.parametrize(

@@ -86,11 +86,17 @@ async def _in_terminal(config: ConfigManager, options: Options) -> int:
     ui.apply(STATUS_LINE, config)
 
     def equipped(made: Parts) -> None:
+        from midstream.config.hooks import HOOKS
         from midstream.tools.status_command import StatusCommand
 
         def runner(command: str, is_boxed: bool) -> "Run":
             box = made.sandbox if is_boxed else None
-            return StatusCommand(command=command, workspace=config.workspace, sandbox=box).run
+            return StatusCommand(
+                command=command,
+                workspace=config.workspace,
+                sandbox=box,
+                readable=(config.user_dir / HOOKS,),
+            ).run
 
         ui.status_runner = runner
         if "command" in config.status_line:

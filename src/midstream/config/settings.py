@@ -304,7 +304,8 @@ def _status_line(node: Node, report: Report) -> dict[str, str]:
     """Return the parts by keys such as `statusLine.template`; a text alone is a template."""
     if node.kind == "string":
         return _template(node, report)
-    form = 'such as {"command": "~/bin/status"}, or a template such as "{model} · {branch}"'
+    command = '{"command": "~/.config/midstream/hooks/status.sh"}'
+    form = f'such as {command}, or a template such as "{{model}} · {{branch}}"'
     found: dict[str, str] = {}
     for part, member in _members(node, report, (*STATUS_PARTS, "type", "padding"), form=form):
         if part == "template" and fit(member, str, report):

@@ -27,12 +27,16 @@ _HINT: Final = "/config statusLine.command changes it."
 
 
 class StatusCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """The command. `sandbox` None: it runs outside of it, as its person's own settings say."""
+    """The command. `sandbox` None: it runs outside of it, as its person's own settings say.
+
+    `readable` are folders it may read there besides the workspace.
+    """
 
     command: str
     workspace: Path
     sandbox: "Sandbox | None"
     timeout_s: float = TIMEOUT_S
+    readable: tuple[Path, ...] = ()
 
     async def run(self, told: Mapping[str, Json]) -> str:
         """Return the first line it prints, sanitized. It reads `told`; one that is slow is killed.
@@ -53,6 +57,7 @@ class StatusCommand(msgspec.Struct, frozen=True, kw_only=True):
                 environment=environment,
                 tag=tag,
                 stdin=given.fileno(),
+                readable=self.readable,
             )
 
         try:

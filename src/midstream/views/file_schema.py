@@ -219,7 +219,10 @@ def settings_schema() -> dict[str, Json]:
                     "additionalProperties": False,
                 },
             ],
-            "examples": ["{model} · {branch} · {tokens} tokens", {"command": "~/bin/status"}],
+            "examples": [
+                "{model} · {branch} · {tokens} tokens",
+                {"command": "~/.config/midstream/hooks/status.sh"},
+            ],
         },
         "keys": {
             "description": "Other keys for actions of the console, by the names docs/keys.md lists; an "

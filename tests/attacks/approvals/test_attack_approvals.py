@@ -51,6 +51,7 @@ from midstream.tui.terminal_replies import KeyParser
 from midstream.tui.themes import Look
 
 DOWN = "\x1b[B"
+ALT_ENTER = "\x1b\r"
 DUDE = flow(state("start", "dude"))
 WRITES = replies("", call("write", path="a"))
 
@@ -188,6 +189,7 @@ KEYS = {
     "Enter behind another key on a marked yes": ("/approve rm -rf build\r|\x1b[B|\x0c|\r", 0.0),
     "Enter behind words on a marked yes": ("/approve rm -rf build\r|\x1b[B|m|\x7f|\r", 0.0),
     "Enter behind Esc on a marked yes": ("/approve rm -rf build\r|\x1b[B|\x1b\r|\r", 0.0),
+    "Alt-Enter on a marked yes": ("/approve rm -rf build\r|\x1b[B|\x1b\r", 0.0),
     "Tab and Enter": ("/approve rm -rf build\r|\t|\r", 0.0),
     "Alt-y": ("/approve rm -rf build\r|\x1by", 0.0),
     "behind other words": ("/approve rm -rf build\r|m|y", 0.0),
@@ -419,10 +421,10 @@ class AtTheCards:
             Sending(self.prompt).send(alone=True, quiet=True)
         return self.session.calls
 
-    async def press(self, *pieces: str) -> list[str]:
+    async def press(self, *pieces: str, behind: str = "\x1b") -> list[str]:
         """Press keys, each well behind an Esc that was torn off or pressed, and within a second of it."""
         parser = KeyParser(lambda _: None, clock=lambda: 100.0)
-        for piece in ("\x1b", *pieces[:-1]):
+        for piece in (behind, *pieces[:-1]):
             parser.feed(piece)
             parser.flush()
         event = SimpleNamespace(
@@ -434,7 +436,7 @@ class AtTheCards:
         parser.feed(pieces[-1])
         self.dialog.pressed(now=0.0)
         async with asyncio.TaskGroup() as self.background.tasks:
-            name = {"\r": "send", DOWN: "mark", **DECIDING}.get(pieces[-1], "")
+            name = {"\r": "send", ALT_ENTER: "send", DOWN: "mark", **DECIDING}.get(pieces[-1], "")
             handlers(self.prompt)[name](cast(KeyPressEvent, event))
         return self.session.calls
 
@@ -467,6 +469,40 @@ async def test_just_behind_esc_enter_takes_a_mark_that_refuses_only(
         at.draw(9.0)
 
     assert await at.press("\r") == told
+
+
+@table("downs", [1, 2])
+async def test_alt_enter_that_sends_takes_no_mark_that_allows(downs: int) -> None:
+    at = AtTheCards(9.0)
+    for _ in range(downs):
+        at.down()
+        at.draw(9.0)
+
+    assert await at.press(ALT_ENTER, behind="") == []
+
+
+async def test_alt_enter_that_sends_runs_no_changed_command() -> None:
+    at = AtTheCards(9.0)
+    question = asked(1, "rm", kind="approval")
+    at.session.questions = [msgspec.structs.replace(question, command="rm -rf build")]
+    await at.press("e", behind="")
+    assert at.dialog.editing == "q1"
+
+    assert await at.press(ALT_ENTER, behind="") == []
+    assert at.dialog.editing == "q1"
+
+
+@table("pieces", [(ALT_ENTER,), ("\x1b", "\r"), (ALT_ENTER, ALT_ENTER), (ALT_ENTER, "\r")])
+def test_alt_enter_is_one_key_and_decides_nothing(pieces: tuple[str, ...]) -> None:
+    for gap_s in (0.0, 0.06, 0.99):
+        at = AtTheParser()
+        at.now += 9.0
+        for piece in pieces:
+            at.parser.feed(piece)
+            at.look()
+            at.now += gap_s
+        assert at.parser.is_alone
+        assert at.found == []
 
 
 async def test_just_behind_esc_a_note_is_begun_and_no_change() -> None:
