@@ -21,7 +21,7 @@ from midstream.core.run import Inbox, InputRecord, Run
 from midstream.language.names import Disposition, Outcome, QuestionKind
 from midstream.language.plan import chat_definition
 from midstream.language.spec import Definition, Role, State, Workflow
-from midstream.tui.event_lines import Block, Words, plain_words
+from midstream.tui.event_lines import Block, Words, plain_words, question_lines
 from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.styled_lines import Line, rows, to_plain
 
@@ -286,6 +286,7 @@ def test_the_rest_of_what_can_be_seen() -> None:
         e.PermissionGranted(tool="run", capabilities=("exec: make", "net: \\*")),
         e.AgentFailed(agent="ada", error="HTTP 500.", hint="Try again.", partial="half"),
         ListenerFailed(listener="spy", error="boom"),
+        ListenerFailed(listener="hook bell (Stop)", error="it ended with exit code 1"),
     )
 
     assert story == (
@@ -294,6 +295,7 @@ def test_the_rest_of_what_can_be_seen() -> None:
         "▌ ada\nhalf\n▌ [interrupted]\n"
         "✗ ada failed: HTTP 500. Try again.\n"
         "! The listener spy failed: boom\n"
+        "! The hook bell (Stop) failed: it ended with exit code 1\n"
     )
 
 
@@ -408,6 +410,36 @@ def test_what_was_asked_and_said_before_anybody_listened_is_remembered() -> None
 
     assert "".join(to_plain([b]) for b in blocks if not isinstance(b, Words)) == (
         "✓ #1 Which one?  blue\n! Not delivered: and the tests? (the run ended)\n"
+    )
+
+
+def test_a_plan_that_was_proposed_before_anybody_listened_stays_to_be_read() -> None:
+    renderer = EventRenderer(with_cards=True)
+    plan = Question(
+        id="q1",
+        number=1,
+        kind="approval",
+        text="propose_plan\nMend calc\n1. Write a test",
+        agent="ada",
+        call_id="c1",
+        about="plan",
+    )
+    renderer.recall(Run(id="r1", inbox=Inbox(open_questions=(plan,))))
+
+    blocks = renderer.render(
+        Envelope(run="r1", at=0.0, event=e.QuestionAnswered(question_id="q1", answer="yes"), seq=1)
+    )
+
+    said = to_plain([block for block in blocks if isinstance(block, Line)])
+    assert said.startswith("✓ #1 Mend calc  yes\n")
+
+
+def test_a_card_of_a_merge_says_once_what_is_merged() -> None:
+    text = "join_worktree\n1 file +1 -0 from midstream/r/ada\n--- /dev/null\n+++ a.txt"
+    merge = Question(id="q1", number=1, kind="approval", text=text, branch="ada", call_id="c1")
+
+    assert to_plain(question_lines(merge)).startswith(
+        "? #1 ada wants to merge 1 file +1 -0 from midstream/r/ada\n│ --- /dev/null\n│ +++ a.txt\n"
     )
 
 

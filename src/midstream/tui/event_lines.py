@@ -28,7 +28,7 @@ from midstream.core.conversation import ToolCall
 from midstream.core.question import Question
 from midstream.language.errors import with_hint
 from midstream.language.forms import example, fields
-from midstream.language.names import Json, Outcome
+from midstream.language.names import JOIN_WORKTREE, Json, Outcome
 from midstream.tui.styled_lines import Fragment, Line, agent_style, clipped, lines_of, width_of
 from midstream.tui.themes import ACCENT, ATTENTION, BOLD, FAILED, MUTED, OK
 from midstream.views.amounts import duration, span_words, time_of_day
@@ -221,6 +221,9 @@ def question_lines(question: Question | e.QuestionAsked) -> list[Line]:
         # Which tool it is, and the name of the file, stand in the line above.
         lines = text.split("\n")
         text = "\n".join((*lines[1:head], *lines[head + 2 :]))
+    elif question.kind == "approval" and text.startswith(f"{JOIN_WORKTREE}\n"):
+        # What is merged stands in the line above.
+        text = "\n".join(text.split("\n")[2:])
     found += lines_of(text, mark="│ ", mark_style=style, rest="│ ")
     if question.why:
         found += lines_of(question.why, style=MUTED, mark="│ ", mark_style=style, rest="│ ")

@@ -187,7 +187,10 @@ class EventRenderer:
     def _notice(self, run: str, event: AnyNotice) -> list[Block]:
         match event:
             case ListenerFailed():
-                text = f"The listener {event.listener} failed: {event.error}"
+                # A hook is one to the engine; to the person who wrote it, it is a hook.
+                is_hook = event.listener.startswith("hook ")
+                who = event.listener if is_hook else f"listener {event.listener}"
+                text = f"The {who} failed: {event.error}"
                 return [*own_words(text, "warning")]
             case FileChanged():
                 self.agents.changed(run, event)

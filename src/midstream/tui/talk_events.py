@@ -180,6 +180,10 @@ def _asked(question: Question) -> e.QuestionAsked:
         call_id=question.call_id,
         choices=question.choices,
         schema=question.schema,
+        asks=question.asks,
+        why=question.why,
+        about=question.about,
+        command=question.command,
     )
 
 
