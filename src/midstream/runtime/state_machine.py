@@ -54,6 +54,7 @@ from midstream.runtime.json_values import kept_object, plain
 from midstream.runtime.pictures import with_pictures
 from midstream.runtime.ports import Handlers, Listener, Receipt, World
 from midstream.runtime.stopwatch import Stopwatch
+from midstream.runtime.storage import KEPT, Inbox, Mail
 from midstream.runtime.text_limits import capped
 from midstream.runtime.user_words import (
     checked,
@@ -97,6 +98,7 @@ class WorkflowStateMachine:
         handlers: the functions of the workflow's script, none if it has no script.
         id: the run's id, unique in the journal; made up if not given.
         tap: a trusted, quick listener on the loop that hears every event (engines use it).
+        inbox: keeps words until they are journaled; None where nobody would bring them again.
     """
 
     __slots__ = (
@@ -107,8 +109,10 @@ class WorkflowStateMachine:
         "_fault",
         "_handlers",
         "_has_worktrees",
+        "_hearing",
         "_hook_listener",
         "_in_flight",
+        "_inbox",
         "_inputs",
         "_is_closing",
         "_is_held",
@@ -137,6 +141,7 @@ class WorkflowStateMachine:
         handlers: Handlers | None = None,
         id: str | None = None,
         tap: Callable[[Envelope], None] | None = None,
+        inbox: Inbox | None = None,
     ) -> None:
         self._definition = definition
         self._world = world
@@ -151,6 +156,8 @@ class WorkflowStateMachine:
             None if world.hooks is None else HookListener(world.hooks, self._events.notify)
         )
         self._words: asyncio.Lock | None = None
+        self._inbox = inbox
+        self._hearing: dict[str, int] = {}
         self._inputs: list[tuple[inputs.AnyInput, asyncio.Future[None] | None]] = []
         self._stopwatch = Stopwatch(world.clock)
         self._has_worktrees = False
@@ -367,22 +374,49 @@ class WorkflowStateMachine:
             policy=policy,
             pictures=pictures,
         )
+        is_kept = False
         if self._world.hooks is not None and self._world.hooks.has(WORDS):
-            await self._put_with_hooks(said)
+            is_kept = await self._put_with_hooks(said)
         elif said.id not in self._run.inbox.lines:
             await self._put(said)
         record = self._run.inbox.lines.get(said.id)
+        if record is None and is_kept:
+            return Receipt(input_id=said.id, handling="queue", reason=KEPT)
         if record is None:
             return Receipt(input_id=said.id, handling="reject", reason=self._deaf())
         return Receipt(input_id=said.id, handling=record.handling, reason=record.reason)
 
-    async def _put_with_hooks(self, said: inputs.UserSaid) -> None:
+    async def _put_with_hooks(self, said: inputs.UserSaid) -> bool:
         """Hand words over that hooks have had their say on, in the order in which they were said.
 
-        What the words halt is halted before that: no hook makes a person wait for it.
+        What the words halt is halted before that: no hook makes a person wait for it. The words
+        themselves are in the inbox until they are journaled: after a crash whoever owns the run then
+        brings them again. Returns whether they are still kept there.
         """
         if said.id in self._run.inbox.lines:
-            return
+            return False
+        inbox = self._inbox
+        if inbox is not None:
+            await inbox.post(self._mail_of(said))
+        self._hearing[said.id] = self._hearing.get(said.id, 0) + 1
+        try:
+            await self._put_behind_hooks(said)
+        except JournalFull:
+            if inbox is None:
+                raise
+        finally:
+            self._hearing[said.id] -= 1
+            if not self._hearing[said.id]:
+                del self._hearing[said.id]
+        if inbox is None:
+            return False
+        if said.id not in self._run.inbox.lines and not self._run.is_over:
+            return True
+        with contextlib.suppress(MidstreamError):  # it is brought again, and known by its id
+            await inbox.delivered(self.id, said.id)
+        return False
+
+    async def _put_behind_hooks(self, said: inputs.UserSaid) -> None:
         if is_halted_by(said, self._run):
             await self._put(inputs.Halt())
         if self._words is None:
@@ -390,6 +424,22 @@ class WorkflowStateMachine:
         async with self._words:
             if said.id not in self._run.inbox.lines and not self._run.is_over:
                 await self._put(await before_words(said, self._run, self._world))
+
+    def _mail_of(self, said: inputs.UserSaid) -> Mail:
+        return Mail(
+            id=said.id,
+            run=self.id,
+            at=said.at,
+            text=said.to.line,
+            source=said.source,
+            question=said.to.question,
+            unasked=said.to.question is None,
+            policy=said.policy,
+        )
+
+    def is_hearing(self, input_id: str) -> bool:
+        """Return whether hooks have their say on these words here, which are in the inbox meanwhile."""
+        return input_id in self._hearing
 
     async def halt(self) -> None:
         """Stop the current turn, keep what was shown, and hold until the next words."""

@@ -187,6 +187,10 @@ class Mail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mode: Onwards = "ask"
 
 
+KEPT: Final = "it is kept until the run can take it"
+"""Why words wait in the inbox that were said to a run and that it could not journal yet."""
+
+
 class Inbox(Protocol):
     """Messages to runs. Posting is durable; a message is handed out until it is said to be delivered."""
 

@@ -24,7 +24,7 @@ from midstream.runtime.engine.open_run import SNAPSHOT_EVERY, SNAPSHOT_SHARE, ke
 from midstream.runtime.engine.time_travel import is_unbound
 from midstream.runtime.ports import Handlers, World
 from midstream.runtime.state_machine import WorkflowStateMachine, new_run_id
-from midstream.runtime.storage import Store
+from midstream.runtime.storage import Mail, Store
 
 RENEW_AGAIN_S = 0.2
 """Seconds until it is said once more that an owner lives, where that failed."""
@@ -79,7 +79,7 @@ class LocalEngine:
         """Return a run that has begun; its start is journaled. `limits` only narrow those of the engine."""
         id = new_run_id()
         machine = WorkflowStateMachine(
-            definition, self.world, handlers=handlers, id=id, tap=self._tap
+            definition, self.world, handlers=handlers, id=id, tap=self._tap, inbox=self.store
         )
         try:
             await self._take_in(machine)
@@ -135,7 +135,12 @@ class LocalEngine:
             )
         assert run.definition is not None
         machine = WorkflowStateMachine(
-            definition or run.definition, self.world, handlers=handlers, id=id, tap=self._tap
+            definition or run.definition,
+            self.world,
+            handlers=handlers,
+            id=id,
+            tap=self._tap,
+            inbox=self.store,
         )
         # Its mail is handed over below, in order and before anything begins again: the dispatcher, which
         # may be on its rounds, leaves it alone until then.
@@ -211,7 +216,7 @@ class LocalEngine:
             raise UserMistake("The program is closing.", hint="Start it again.")
         self._machines[machine.id] = machine
         if self._dispatcher is None:
-            self._dispatcher = MailDispatcher(self.store, self._addressee)
+            self._dispatcher = MailDispatcher(self.store, self._addressee, self._is_heard)
             self._renewals = asyncio.create_task(self._live_on(), name="renewals")
             self._live = LiveServer(self.sockets, self.store.me, self._machines.get)
         return claim.was_cut
@@ -263,6 +268,10 @@ class LocalEngine:
             return machine
         is_kept = machine.run.seq == self._told.get(id)
         return machine if machine.run.is_over and is_kept else None
+
+    def _is_heard(self, mail: Mail) -> bool:
+        machine = self._machines.get(mail.run)
+        return machine is not None and machine.is_hearing(mail.id)
 
     async def _drop(self, machine: WorkflowStateMachine) -> None:
         """Let go of what could not be begun. It is done though the caller is cancelled again."""

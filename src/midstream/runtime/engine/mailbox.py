@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import partial
 
 from midstream.core.question import Decision
-from midstream.language.errors import MidstreamError, UserMistake
+from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.runtime.ports import Machine
-from midstream.runtime.storage import Mail, Store
+from midstream.runtime.storage import KEPT, Mail, Store
 
 LOOK_EVERY_S = 1.0
 """Seconds between two looks without a call: calls may be lost."""
@@ -29,11 +29,18 @@ class MailDispatcher:
     Args:
         store: where the messages are.
         machine: returns the run of this process with an id, None where its messages are not ours.
+        is_heard: returns whether a message is being taken here already: what is behind it need not wait.
     """
 
-    def __init__(self, store: Store, machine: Callable[[str], Machine | None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        machine: Callable[[str], Machine | None],
+        is_heard: Callable[[Mail], bool] = lambda _: False,
+    ) -> None:
         self._store = store
         self._machine = machine
+        self._is_heard = is_heard
         self._wake = asyncio.Event()
         # First of all it can be called: what is sent after the first look is then not found late.
         self._ear = asyncio.create_task(self._hear(), name="hear calls")
@@ -75,7 +82,8 @@ class MailDispatcher:
         busy = set(self._busy)
         by_run: dict[str, list[Mail]] = {}
         for mail in await self._store.mail(self._store.me):
-            by_run.setdefault(mail.run, []).append(mail)
+            if not self._is_heard(mail):
+                by_run.setdefault(mail.run, []).append(mail)
         for run, mails in by_run.items():
             machine = self._machine(run)
             # One task a run: a stop that takes its time holds up no other run's messages.
@@ -139,7 +147,7 @@ async def hand_over(machine: Machine, mail: Mail) -> None:
     """Do to the run what the message says; returns when that is journaled."""
     match mail.kind:
         case "say":
-            await machine.say(
+            receipt = await machine.say(
                 mail.text,
                 question=mail.question,
                 unasked=mail.unasked,
@@ -147,6 +155,8 @@ async def hand_over(machine: Machine, mail: Mail) -> None:
                 source=mail.source,
                 id=mail.id,
             )
+            if receipt.reason == KEPT:
+                raise WorldTrouble(f"The run {mail.run} hears nothing now.", hint=KEPT)
         case "approve":
             assert mail.question is not None
             decision = Decision(
