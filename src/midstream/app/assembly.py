@@ -53,6 +53,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     allowed: tuple[str, ...] = ()
     permission_mode: PermissionMode | None = None
     is_json: bool = False
+    is_screen_reader: bool = False
     continues: bool = False
     resumes: str | None = None
     journal: Literal["needed", "wanted", "none"] = "wanted"

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 def console(options: Options, *, mode: str | None) -> int:
     """Run the console in a terminal, or on lines where there is none; return the exit code."""
     load_without_collecting()
-    can_draw = is_terminal(STDIN) and is_terminal(STDOUT) and os.environ.get("TERM") != "dumb"
+    has_skill = os.environ.get("TERM") != "dumb" or options.is_screen_reader
+    can_draw = is_terminal(STDIN) and is_terminal(STDOUT) and has_skill
     if can_draw and not options.is_json:
         if sys.platform == "win32":
             raise UserMistake(
@@ -51,6 +52,8 @@ def console(options: Options, *, mode: str | None) -> int:
                 hint="Use it within WSL. `midstream run` works here, and so do lines from a pipe.",
             )
         config = configured(options, mode=mode, asks=_ask_trust)
+        if options.is_screen_reader or config.is_screen_reader:
+            return run_until_signalled(_on_lines(config, options, is_read=True), signals=HANGUPS)
         return run_until_signalled(_in_terminal(config, options), signals=HANGUPS)
     config = configured(options, mode=mode)
     require_trust(config)
@@ -109,11 +112,11 @@ async def _in_terminal(config: ConfigManager, options: Options) -> int:
     return FINISHED
 
 
-async def _on_lines(config: ConfigManager, options: Options) -> int:
+async def _on_lines(config: ConfigManager, options: Options, *, is_read: bool = False) -> int:
     """Take lines until they end and every run has come to rest; say where each stands."""
     from midstream.tui.jsonlines import line_ui
 
-    ui = line_ui(STDOUT, is_json=options.is_json)
+    ui = line_ui(STDOUT, is_json=options.is_json, is_read=is_read)
     async with _opened(config, options, ui) as app:
         await ui.run(app)
         if ui.lost is None and not app.session.is_leaving:

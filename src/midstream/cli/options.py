@@ -72,6 +72,12 @@ JOURNALED: Final = (
 )
 CONSOLE: Final = (
     click.option(
+        "--screen-reader",
+        is_flag=True,
+        default=None,
+        help="Plain lines, each said once, for a screen reader.",
+    ),
+    click.option(
         "--continue",
         "continues",
         is_flag=True,
@@ -106,7 +112,7 @@ def workflow_named(text: str) -> str:
 
 _SHARED: Final = (
     *("workspace", "model", "trust_workspace", "permission_mode", "allow", "as_json"),
-    *("no_journal", "continues", "resumes"),
+    *("no_journal", "continues", "resumes", "screen_reader"),
 )
 
 
@@ -157,6 +163,7 @@ def options_of(own: dict[str, Any]) -> Options:
         allowed=tuple(given.get("allow") or ()),
         permission_mode=_permission_mode(given.get("permission_mode")),
         is_json=bool(given["as_json"]),
+        is_screen_reader=bool(given.get("screen_reader")),
         continues=bool(given.get("continues")),
         resumes=own.get("resumes"),  # "" asks for the list
         journal="none" if given.get("no_journal") else "wanted",

@@ -57,6 +57,7 @@ from midstream.config.settings import (
     PATIENCE_PARTS,
     PERMISSION_MODE,
     RULE_KEYS,
+    SCREEN_READER,
     STATUS_LINE,
     STATUS_PARTS,
     THEME,
@@ -267,6 +268,11 @@ class ConfigManager:
     def theme(self) -> Theme:
         """Return in which colours the console is drawn."""
         return cast(Theme, self.value(THEME))
+
+    @property
+    def is_screen_reader(self) -> bool:
+        """Return whether the console is plain lines, for a screen reader."""
+        return self.value(SCREEN_READER) == "true"
 
     @property
     def keys(self) -> dict[str, list[str]]:

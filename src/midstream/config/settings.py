@@ -41,6 +41,7 @@ THEME: Final = "theme"
 THEME_NAMES: Final[tuple[Theme, ...]] = (
     *("auto", "light", "dark", "colour-blind-light", "colour-blind-dark", "plain"),
 )
+SCREEN_READER: Final = "screenReader"
 OWN_KEYS: Final = "keys"
 STATUS_LINE: Final = "statusLine"
 STATUS_PARTS: Final = ("template", "command", "sandbox")
@@ -104,6 +105,7 @@ KEYS: Final = (
     EDITING,
     NOTIFICATIONS,
     THEME,
+    SCREEN_READER,
     *MODEL_KEYS,
     *(f"{PATIENCE}.{part}" for part in PATIENCE_PARTS),
 )
@@ -113,6 +115,7 @@ _TOP: Final = (
     *(CURRENT_MODE, DEFAULT_ROLE, AUTO_RESUME, PERMISSION_MODE, PERMISSIONS, MODELS, PATIENCE),
     *(BUDGET, "mcpServers", EDITING, NOTIFICATIONS, AUTO_COMPACT, WEB_SEARCH, "hooks", *LOOKS),
     DIAGNOSTICS,
+    SCREEN_READER,
 )
 _LONGEST_S: Final = 86_400.0
 
@@ -128,6 +131,7 @@ _NOT_FOR_WORKSPACES: Final = {
     EDITING: ("change the keys", _OWN),
     NOTIFICATIONS: ("set notifications", _OWN),
     THEME: ("choose the colours", _OWN),
+    SCREEN_READER: ("choose the screen reader mode", _OWN),
     OWN_KEYS: ("change the keys", _OWN),
     STATUS_LINE: ("set the status line", _OWN),
     AUTO_RESUME: ("make runs resume by themselves", _OWN),
@@ -361,6 +365,7 @@ _READERS: Final[Mapping[str, Callable[[Node, Report], dict[str, str]]]] = {
     EDITING: partial(_choice, EDITING, EDITINGS),
     NOTIFICATIONS: partial(_choice, NOTIFICATIONS, NOTIFICATION_KINDS),
     THEME: partial(_choice, THEME, THEME_NAMES),
+    SCREEN_READER: partial(_truth, SCREEN_READER),
     OWN_KEYS: _keys,
     STATUS_LINE: _status_line,
     MODELS: _models,

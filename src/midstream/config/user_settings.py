@@ -29,6 +29,7 @@ from midstream.config.settings import (
     PERMISSION_MODE,
     PERMISSION_MODES,
     RULE_KEYS,
+    SCREEN_READER,
     STATUS_LINE,
     STATUS_PARTS,
     THEME,
@@ -175,6 +176,7 @@ FEW_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     EDITING: get_args(Editing),
     NOTIFICATIONS: get_args(Notifications),
     THEME: THEME_NAMES,
+    SCREEN_READER: ("true", "false"),
     PERMISSION_MODE: PERMISSION_MODES,
 }
 """The values of those settings that have just a few."""

@@ -22,6 +22,7 @@ from midstream.core.notices import (
     ListenerFailed,
     Notice,
     RunTaken,
+    TextDelta,
 )
 from midstream.core.question import Question
 from midstream.core.run import WAITED, Run
@@ -38,6 +39,7 @@ from midstream.tui.event_lines import (
     granted,
     hook_words,
     own_words,
+    speech,
     taken_up,
     transition,
     trouble,
@@ -130,6 +132,13 @@ class EventRenderer:
         """Return the last turns of a chat. What of it is part of them is not told once more."""
         self._past[run.id] = run.seq
         return past_blocks(run)
+
+    def streamed(self, run: str, delta: TextDelta, words: str) -> list[Block]:
+        """Return a part of an agent's streaming words, under its name."""
+        return [
+            *self.begun(),
+            *speech(delta.agent, words, branch=self._branches.label(run, delta.branch)),
+        ]
 
     def open_calls(self) -> list[tuple[str, e.ToolCalled]]:
         """Return the tool calls that run, each with its run, the oldest first."""

@@ -131,7 +131,14 @@ def json_line(value: dict[str, Json]) -> str:
     return text + "\n"
 
 
-def line_ui(stdout: int, *, is_json: bool) -> JsonUI | PlainUI:
-    """Return the UI without a terminal: JSON always goes to stdout, plain lines to `stdout`."""
+def line_ui(stdout: int, *, is_json: bool, is_read: bool = False) -> JsonUI | PlainUI:
+    """Return the UI of lines: JSON always goes to stdout, plain lines to `stdout`.
+
+    `is_read`: a terminal's, where a screen reader reads them.
+    """
+    if is_read:
+        from midstream.tui.screen_reader import ScreenReaderUI  # Windows has no such terminal
+
+        return ScreenReaderUI(stdout=os.dup(stdout))
     # A descriptor of its own: what others write to stdout meanwhile is told, not put between.
     return JsonUI(stdout=os.dup(STDOUT)) if is_json else PlainUI(stdout=os.dup(stdout))

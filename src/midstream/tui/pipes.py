@@ -132,7 +132,7 @@ class LineReader:
                 result = await session.submit(line, seen=seen)
             except Exception as error:
                 result = Submitted(kind="returned", reason=f"{type(error).__name__}: {error}")
-            if text := _unread(line, result):
+            if text := unread(line, result):
                 self._warn(text)
             if result.kind == "exit":
                 return
@@ -140,7 +140,7 @@ class LineReader:
             await asyncio.sleep(0)
 
 
-def _unread(line: str, result: Submitted) -> str:
+def unread(line: str, result: Submitted) -> str:
     """Return what to say of a line without effect, "" if it had one."""
     match result.kind:
         case "returned":
@@ -169,11 +169,16 @@ class QueueWriter:
         self.lost: OSError | None = None
         self._fd = fd
         self._on_broken = on_broken
-        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[str, Callable[[], None] | None] | None] = (
+            queue.SimpleQueue()
+        )
         self._thread: threading.Thread | None = None
 
-    def write(self, text: str) -> None:
-        """Queue text; returns at once. Text for a broken pipe is dropped."""
+    def write(self, text: str, *, then: Callable[[], None] | None = None) -> None:
+        """Queue text; returns at once. Text for a broken pipe is dropped.
+
+        `then` is called, from the thread, once it is written.
+        """
         if self.is_broken:
             return
         if self._thread is None:
@@ -184,7 +189,7 @@ class QueueWriter:
             )
             self._thread.start()
             atexit.register(self.close)
-        self._queue.put(text)
+        self._queue.put((text, then))
 
     def close(self) -> None:
         """Wait until everything queued is written (or the pipe is broken). May be called again."""
@@ -199,7 +204,8 @@ class QueueWriter:
         await asyncio.to_thread(self.close)
 
     def _write_all(self) -> None:
-        while (text := self._queue.get()) is not None:
+        while (queued := self._queue.get()) is not None:
+            text, then = queued
             data = memoryview(text.encode("utf-8", "replace"))
             try:
                 while data:
@@ -209,3 +215,5 @@ class QueueWriter:
                 self.is_broken = True
                 self._on_broken()
                 return
+            if then is not None:
+                then()

@@ -56,7 +56,7 @@ class PlainUI:
         if not self._settles:
             self._settles = True
             # What an interruption ended is told in the same breath of the loop as the interruption.
-            _soon(self._settle)
+            soon(self._settle)
 
     def say(self, text: str, *, kind: Kind = "info") -> None:
         """Show the console's own words; see `UI.say`."""
@@ -156,7 +156,8 @@ class PlainUI:
         return "".join("".join(text for _, text in row).rstrip() + "\n" for row in found)
 
 
-def _soon(action: Callable[[], None]) -> None:
+def soon(action: Callable[[], None]) -> None:
+    """Call something in this breath of the loop's; at once where there is none."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:

@@ -202,6 +202,11 @@ def settings_schema() -> dict[str, Json]:
             "say so.",
             "enum": ["auto", "light", "dark", "colour-blind-light", "colour-blind-dark", "plain"],
         },
+        "screenReader": {
+            "description": "Whether the console is plain lines, each said once, for a screen reader. A "
+            "workspace's file may not say so.",
+            "type": "boolean",
+        },
         "statusLine": {
             "description": "What stands below the bottom line: a template with fields such as {model}, or "
             "a command that prints one line. A workspace's file may not say so.",
