@@ -76,6 +76,16 @@ def test_without_any_file_the_defaults_count(place: Place) -> None:
     assert config.notices == ()
 
 
+def test_a_status_line_is_listed_once_and_only_where_there_is_one(place: Place) -> None:
+    def listed() -> list[str]:
+        told = place.config().explain()
+        return [each.value for each in told if each.key.startswith("statusLine")]
+
+    assert listed() == []
+    place.user_file("application.json", '{"statusLine": "{model}"}')
+    assert listed() == ["{model}"]
+
+
 def test_later_layers_win_and_each_says_where_it_comes_from(place: Place) -> None:
     place.user_file("application.json", '{"currentMode": "role:user", "models": {"base": "u:1"}}')
     place.workspace_file("application.json", '{"currentMode": "role:workspace"}')

@@ -228,3 +228,11 @@ def test_the_folders_of_all_writes_of_a_file_are_those_that_were_made_for_it() -
 
     (change,) = effects.files
     assert sorted(change.folders) == ["/w/p", "/w/p/s"]
+
+
+def test_a_worktree_that_was_opened_is_told_only_if_that_went_wrong() -> None:
+    opened = done(called("open_worktree"), returned("open_worktree", outcome="completed"))
+    failed = done(called("open_worktree"), returned("open_worktree", outcome="failed"))
+
+    assert in_words(opened) == ()
+    assert in_words(failed) == ("open_worktree: {} (failed)",)

@@ -363,7 +363,8 @@ class ConfigManager:
             Setting(key=key, value=value, layer=layer, source=source)
             for layer, (source, said) in self._said.items()
             for key, value in said.items()
-            if key.startswith((f"{BUDGET}.", f"{OWN_KEYS}.", f"{STATUS_LINE}."))
+            # A status line that is empty is none.
+            if (value and key.startswith((f"{BUDGET}.", f"{OWN_KEYS}.", f"{STATUS_LINE}.")))
             or (key in RULE_KEYS and value != "[]")
         ]
         return (*(self._setting(key) for key in KEYS), *beside)

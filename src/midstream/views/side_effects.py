@@ -11,7 +11,7 @@ import msgspec
 
 from midstream.core import events as e
 from midstream.core.notices import Envelope
-from midstream.language.names import Json, Outcome
+from midstream.language.names import OPEN_WORKTREE, Json, Outcome
 from midstream.language.spec import ToolSpec
 
 PUT_BACK: Final = "$putback"
@@ -181,12 +181,13 @@ def in_words(effects: SideEffects, *, workspace: str = "") -> tuple[str, ...]:
     """Return the side effects for a person, a line each, files last.
 
     Paths below `workspace` are shortened. Foreign text stands as it is, on one line: sanitize before
-    drawing. Calls that a file tells are told by the file, unless they ended badly.
+    drawing. Calls that a file tells are told by the file, unless they ended badly. A worktree that was
+    opened is no change of a person's: it is midstream's own, and is left out.
     """
     calls = (
         _call_words(call)
         for call in effects.calls
-        if not (call.has_files and call.outcome == "completed")
+        if not ((call.has_files or call.name == OPEN_WORKTREE) and call.outcome == "completed")
     )
     return (*calls, *(_file_words(change, workspace) for change in effects.files))
 
