@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -246,10 +247,23 @@ async def _equip(
     await in_thread(lambda: made.sandbox.unfit(options.workspace))
     equipped(made)  # once it is known what the sandbox is
     app.session.ui.refresh()
+    tells_of_newer = is_paced and config.update_notice and not os.environ.get("CI")
+    if tells_of_newer and (words := await in_thread(partial(_newer, config))):
+        app.session.ui.say(words)
     if words := without_sandbox(made.permissions):
         app.session.ui.say(words)
     if not all(map(is_offline, made.client.describe().values())):
         await made.client.warm_up()  # half of all the memory is for models that are asked
+    if tells_of_newer:
+        from midstream.tools.newer_version import look_up
+
+        await look_up(config.state_dir, now=time.time())
+
+
+def _newer(config: ConfigManager) -> str:
+    from midstream.tools.newer_version import known_notice  # in a thread, as it takes a while
+
+    return known_notice(config.state_dir)
 
 
 async def _welcomed(app: "AICoderConsole", config: ConfigManager, options: Options) -> bool:

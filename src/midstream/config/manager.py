@@ -61,6 +61,7 @@ from midstream.config.settings import (
     STATUS_LINE,
     STATUS_PARTS,
     THEME,
+    UPDATE_NOTICE,
     WEB_SEARCH,
     WEB_SEARCH_PARTS,
     Editing,
@@ -273,6 +274,11 @@ class ConfigManager:
     def is_screen_reader(self) -> bool:
         """Return whether the console is plain lines, for a screen reader."""
         return self.value(SCREEN_READER) == "true"
+
+    @property
+    def update_notice(self) -> bool:
+        """Return whether the console looks up newer versions of midstream, and tells of one."""
+        return self.value(UPDATE_NOTICE) == "true"
 
     @property
     def keys(self) -> dict[str, list[str]]:

@@ -42,6 +42,7 @@ THEME_NAMES: Final[tuple[Theme, ...]] = (
     *("auto", "light", "dark", "colour-blind-light", "colour-blind-dark", "plain"),
 )
 SCREEN_READER: Final = "screenReader"
+UPDATE_NOTICE: Final = "updateNotice"
 OWN_KEYS: Final = "keys"
 STATUS_LINE: Final = "statusLine"
 STATUS_PARTS: Final = ("template", "command", "sandbox")
@@ -106,6 +107,7 @@ KEYS: Final = (
     NOTIFICATIONS,
     THEME,
     SCREEN_READER,
+    UPDATE_NOTICE,
     *MODEL_KEYS,
     *(f"{PATIENCE}.{part}" for part in PATIENCE_PARTS),
 )
@@ -114,8 +116,7 @@ KEYS: Final = (
 _TOP: Final = (
     *(CURRENT_MODE, DEFAULT_ROLE, AUTO_RESUME, PERMISSION_MODE, PERMISSIONS, MODELS, PATIENCE),
     *(BUDGET, "mcpServers", EDITING, NOTIFICATIONS, AUTO_COMPACT, WEB_SEARCH, "hooks", *LOOKS),
-    DIAGNOSTICS,
-    SCREEN_READER,
+    *(DIAGNOSTICS, SCREEN_READER, UPDATE_NOTICE),
 )
 _LONGEST_S: Final = 86_400.0
 
@@ -132,6 +133,7 @@ _NOT_FOR_WORKSPACES: Final = {
     NOTIFICATIONS: ("set notifications", _OWN),
     THEME: ("choose the colours", _OWN),
     SCREEN_READER: ("choose the screen reader mode", _OWN),
+    UPDATE_NOTICE: ("have newer versions looked up", _OWN),
     OWN_KEYS: ("change the keys", _OWN),
     STATUS_LINE: ("set the status line", _OWN),
     AUTO_RESUME: ("make runs resume by themselves", _OWN),
@@ -366,6 +368,7 @@ _READERS: Final[Mapping[str, Callable[[Node, Report], dict[str, str]]]] = {
     NOTIFICATIONS: partial(_choice, NOTIFICATIONS, NOTIFICATION_KINDS),
     THEME: partial(_choice, THEME, THEME_NAMES),
     SCREEN_READER: partial(_truth, SCREEN_READER),
+    UPDATE_NOTICE: partial(_truth, UPDATE_NOTICE),
     OWN_KEYS: _keys,
     STATUS_LINE: _status_line,
     MODELS: _models,

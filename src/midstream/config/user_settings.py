@@ -34,6 +34,7 @@ from midstream.config.settings import (
     STATUS_PARTS,
     THEME,
     THEME_NAMES,
+    UPDATE_NOTICE,
     Editing,
     Notifications,
     read_settings,
@@ -177,6 +178,7 @@ FEW_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     NOTIFICATIONS: get_args(Notifications),
     THEME: THEME_NAMES,
     SCREEN_READER: ("true", "false"),
+    UPDATE_NOTICE: ("true", "false"),
     PERMISSION_MODE: PERMISSION_MODES,
 }
 """The values of those settings that have just a few."""

@@ -207,6 +207,12 @@ def settings_schema() -> dict[str, Json]:
             "workspace's file may not say so.",
             "type": "boolean",
         },
+        "updateNotice": {
+            "description": "Whether the console asks the package index (pypi.org) at most once a day for "
+            "the newest version of midstream, and says at its next start if there is a newer one. A "
+            "workspace's file may not say so.",
+            "type": "boolean",
+        },
         "statusLine": {
             "description": "What stands below the bottom line: a template with fields such as {model}, or "
             "a command that prints one line. A workspace's file may not say so.",
