@@ -45,7 +45,9 @@ Contents: TypeAlias = Mapping[str, bytes] | None
 NO_CONTENTS: Final[Contents] = MappingProxyType({})
 NOT_SEEN: Final = "cannot be shown: this model takes no pictures."
 NOT_TAKEN: Final = "cannot be shown: this model takes no pictures of its kind."
-NOT_KEPT: Final = "cannot be shown: its contents are not kept any more."
+NOT_KEPT: Final = (
+    "cannot be shown: newer pictures leave it no room, or its contents are not kept any more."
+)
 
 MAX_KEPT_BYTES: Final = 32_000_000
 _BREATHS: Final = 64

@@ -113,20 +113,34 @@ async def kept_pictures(pictures: Mapping[str, bytes], blobs: BlobStore) -> tupl
     return tuple([await kept_picture(data, name, blobs) for name, data in pictures.items()])
 
 
+MAX_SHOWN_BYTES = 20_000_000
+"""What the pictures of one request may have: as text some 27 MB, where providers take 32."""
+
+
 async def with_contents(request: ModelRequest, blobs: BlobStore) -> ModelRequest:
-    """Return a request with the bytes of the pictures in it, as far as they are kept."""
+    """Return a request with the bytes of the pictures in it, as far as they are kept.
+
+    The newest `MOST` of them, and of `MAX_SHOWN_BYTES`: providers refuse a request with more, and would
+    refuse it again whatever is said next.
+    """
     pictures: dict[str, Picture] = {}
     # No call for each message: a long chat has thousands, and this is done with every request.
     for message in request.messages:
         for picture in message.pictures:
+            pictures.pop(picture.key, None)
             pictures[picture.key] = picture
         for result in message.results:
             for picture in result.pictures:
+                pictures.pop(picture.key, None)
                 pictures[picture.key] = picture
     if not pictures:
         return request
     contents: dict[str, bytes] = {}
-    for key in pictures:
+    left = MAX_SHOWN_BYTES
+    for key in [*reversed(pictures)][:MOST]:
+        left -= pictures[key].size
+        if left < 0:
+            break
         try:
             data = await blobs.get(key)
         except MidstreamError:
