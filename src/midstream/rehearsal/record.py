@@ -1,13 +1,21 @@
 """From a run's facts to a rehearsal. Recording a live run is recording its journal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from midstream.core import inputs
 from midstream.core.call_notes import REFUSED, shown_of, with_hooks
-from midstream.core.events import Fact, RunStarted, StateTransition
+from midstream.core.events import (
+    Fact,
+    ModeTold,
+    RunStarted,
+    StateTransition,
+    ToolReturned,
+    WorkflowOutput,
+)
 from midstream.core.fold.apply import apply
+from midstream.core.guidance import not_read
 from midstream.core.notices import Envelope
 from midstream.core.pending import AskModel, CallTool, RunHandler, pending
 from midstream.core.routing import branch_at, living
@@ -28,7 +36,7 @@ def from_facts(envelopes: Sequence[Envelope]) -> form.Rehearsal:
     Raises:
         UserMistake: there are none, or another version of midstream made them.
     """
-    told = [envelope for envelope in envelopes if isinstance(envelope.event, Fact)]
+    told = [*_without_surroundings(e for e in envelopes if isinstance(e.event, Fact))]
     facts = [envelope.event for envelope in told if isinstance(envelope.event, Fact)]
     if not facts or not isinstance(facts[0], RunStarted):
         raise UserMistake("A rehearsal is made of all facts of a run.", hint="Name a run.")
@@ -59,6 +67,35 @@ def from_facts(envelopes: Sequence[Envelope]) -> form.Rehearsal:
             is_midway=_has_handler_at_work(run),
         ),
     )
+
+
+def _without_surroundings(told: Iterable[Envelope]) -> Iterator[Envelope]:
+    """Yield the facts of a run as they were without what was around it, which no rehearsal has.
+
+    No permission mode was told, and what a call's result ends with of AGENTS.md is what its tool said.
+    """
+    unread: list[Envelope] = []
+    for envelope in told:
+        match envelope.event:
+            case ModeTold():
+                continue
+            case WorkflowOutput():
+                unread.append(envelope)
+                continue
+            case ToolReturned(below=below) as fact if below:
+                words = {not_read(path) for path, length in below.items() if not length}
+                unread = [e for e in unread if _output(e) not in words]
+                envelope = msgspec.structs.replace(
+                    envelope, event=msgspec.structs.replace(fact, below={})
+                )
+        yield from unread
+        unread = []
+        yield envelope
+    yield from unread
+
+
+def _output(envelope: Envelope) -> str:
+    return envelope.event.text if isinstance(envelope.event, WorkflowOutput) else ""
 
 
 def _steps(heard: Sequence[Heard]) -> tuple[form.AnyStep, ...]:
