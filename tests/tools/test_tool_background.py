@@ -232,6 +232,15 @@ async def test_without_a_run_nothing_goes_on(tmp_path: Path) -> None:
     assert await bench.text("tasks", action="list") == "Nothing runs in the background."
 
 
+async def test_in_a_git_worktree_nothing_goes_on_that_would_outlive_it(run: Run) -> None:
+    run.context = msgspec.structs.replace(run.context, worktrees=("coder-3",))
+
+    assert "Nothing can go on" in await run.failure(
+        "execute_terminal", command=WAITS, background=True
+    )
+    assert run.background.commands() == ()
+
+
 async def test_endless_output_is_bounded_and_a_secret_at_the_cut_is_none(run: Run) -> None:
     await run.begin(f"yes {KEY} | head -c 3000000; echo; echo the end; sleep 600")
     text = await run.text("tasks", action="wait", until="the end", timeout_s=600)

@@ -192,7 +192,8 @@ class _Terminal:
         context: ToolContext,
     ) -> ToolOutcome:
         """Begin a command that goes on; what is over in a moment is told at once."""
-        if context.background is None:
+        # A git worktree is put away once it is merged: what went on there would write into nothing.
+        if context.background is None or context.worktrees:
             raise UserMistake(
                 "Nothing can go on in the background here.", hint="Run it without background."
             )
