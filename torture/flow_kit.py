@@ -18,6 +18,7 @@ from midstream.core.run import Run
 from midstream.core.todo import LIST_TOOL
 from midstream.language.names import (
     DELEGATE,
+    PROPOSE_PLAN,
     REQUEST_USERS_INPUT,
     RUN_WORKFLOW,
     Effect,
@@ -61,7 +62,7 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True):
     passes: tuple[str, ...] = ()
 
 
-BEGUN_BY_AGENTS = {DELEGATE, RUN_WORKFLOW, LIST_TOOL}
+BEGUN_BY_AGENTS = {DELEGATE, RUN_WORKFLOW, LIST_TOOL, PROPOSE_PLAN}
 """The tools by which an agent begins things, as they are."""
 
 EFFECTS: dict[str, Effect] = {"look": "read", "write": "idempotent", "send": "once", "slow": "once"}

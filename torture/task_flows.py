@@ -1,4 +1,4 @@
-"""Flows in which the agent begins things itself: tasks in another role, a workflow, its todo list."""
+"""Flows in which the agent begins things itself: tasks in another role, a workflow, a plan, a todo list."""
 
 from msgspec.structs import replace
 
@@ -114,6 +114,13 @@ def _keeps_a_list(request: ModelRequest) -> Reply:
             return words()
 
 
+def _plans(request: ModelRequest) -> Reply:
+    if results(request):
+        return words() if results(request) > 1 else _called(request, tools=("send",))
+    plan: dict[str, Json] = {"title": "Mend it", "steps": ["Read", "Write"]}
+    return _called(request, RequestedCall(name="propose_plan", arguments=plan))
+
+
 def _streams(run: Run) -> bool:
     """Return whether the coder knows what became of its call, and now says words that do not end."""
     part = branch_at(run, "coder")
@@ -155,5 +162,6 @@ OF_TASKS: tuple[Flow, ...] = (
         Step(when=asked, text="yes"),
         workflows={"tidy": replace(_TIDY, found_as="tidy")},
     ),
+    _talk("a_plan_is_approved", _plans, Step(when=asked_approval, act="approve")),
     _talk("a_list_is_kept", _keeps_a_list, Step(when=waits, act="todo", text="add More")),
 )
