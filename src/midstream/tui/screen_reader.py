@@ -15,7 +15,7 @@ import contextlib
 import os
 import re
 import signal
-import termios
+import sys
 import time
 from collections.abc import Coroutine
 from typing import Any, Final
@@ -148,7 +148,7 @@ class ScreenReaderUI(PlainUI):
         self.say(f"Screen reader mode. {keys}", kind="note")
         self.refresh()
         loop = asyncio.get_running_loop()
-        self._modes = termios.tcgetattr(self._fd)
+        self._modes = _modes_of(self._fd)
         loop.add_signal_handler(signal.SIGINT, self._interrupted)
         loop.add_reader(self._fd, self._readable)
         try:
@@ -158,8 +158,7 @@ class ScreenReaderUI(PlainUI):
             self._session = None
             loop.remove_reader(self._fd)
             loop.remove_signal_handler(signal.SIGINT)
-            with contextlib.suppress(termios.error):
-                termios.tcsetattr(self._fd, termios.TCSANOW, self._modes)
+            _set_modes(self._fd, self._modes)
             for task in self._tasks:
                 task.cancel()
 
@@ -235,9 +234,7 @@ class ScreenReaderUI(PlainUI):
 
     def _ask_key(self, approval: Question) -> None:
         """Have the terminal give single keys, and say which decide."""
-        modes = termios.tcgetattr(self._fd)
-        modes[3] &= ~(termios.ICANON | termios.ECHO)
-        termios.tcsetattr(self._fd, termios.TCSANOW, modes)
+        _give_keys(self._fd)
         self._deciding, self._asked_at = approval, None
         says = _PLAN_SAYS if approval.about == "plan" else _SAYS
         keys = ", ".join(says.values())
@@ -284,7 +281,7 @@ class ScreenReaderUI(PlainUI):
         if self._key is not None:
             self._key[1].cancel()
             self._key = None
-        termios.tcsetattr(self._fd, termios.TCSANOW, self._modes)
+        _set_modes(self._fd, self._modes)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         async def guarded() -> None:
@@ -296,3 +293,35 @@ class ScreenReaderUI(PlainUI):
         task = asyncio.get_running_loop().create_task(guarded())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+# --- the terminal's modes -------------------------------------------------------------------------
+
+
+def _modes_of(terminal: int) -> list[Any]:
+    if sys.platform == "win32":
+        return []
+    import termios
+
+    return termios.tcgetattr(terminal)
+
+
+def _set_modes(terminal: int, modes: list[Any]) -> None:
+    """Give a terminal its modes back; one that is gone has none."""
+    if sys.platform == "win32":
+        return
+    import termios
+
+    with contextlib.suppress(termios.error):
+        termios.tcsetattr(terminal, termios.TCSANOW, modes)
+
+
+def _give_keys(terminal: int) -> None:
+    """Have a terminal give each key as it comes, unechoed."""
+    if sys.platform == "win32":
+        return
+    import termios
+
+    modes = termios.tcgetattr(terminal)
+    modes[3] &= ~(termios.ICANON | termios.ECHO)
+    termios.tcsetattr(terminal, termios.TCSANOW, modes)
