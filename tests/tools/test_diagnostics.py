@@ -34,14 +34,14 @@ from midstream.tools.manager import ToolManager
 
 __all__ = ["patient"]
 
-HERE = Path("/work/place")
+HERE = Path("/home/place")
 
 # --- how checkers speak ---------------------------------------------------------------------------
 
 LINES = [
     ("a.py:3:8: F401 [*] `os` imported but unused", ("a.py", 3, "F401 `os` imported but unused")),
     ("a.py:3: error: No x  [name-defined]", ("a.py", 3, "error: No x [name-defined]")),
-    ("  /work/place/a.py:3:5 - error: bad (reportX)", ("a.py", 3, "error: bad (reportX)")),
+    ("  /home/place/a.py:3:5 - error: bad (reportX)", ("a.py", 3, "error: bad (reportX)")),
     ("src/a.ts(3,5): error TS2322: no string", ("src/a.ts", 3, "error TS2322: no string")),
     ("app/(group)/p.tsx(3,5): error TS1: no", ("app/(group)/p.tsx", 3, "error TS1: no")),
     ("src/main.rs:2:5: error[E0308]: mismatched", ("src/main.rs", 2, "error[E0308]: mismatched")),
@@ -75,10 +75,10 @@ def test_what_is_no_problem_of_a_file_of_the_workspace_is_none(line: str) -> Non
 
 def test_lines_below_the_name_of_their_file_are_its_problems() -> None:
     text = (
-        "\n/work/place/src/a.js\n  1:7  error  'x' is never used  no-unused-vars\n"
+        "\n/home/place/src/a.js\n  1:7  error  'x' is never used  no-unused-vars\n"
         "  2:1  warning  Odd  odd\n\n/elsewhere/b.js\n  1:1  error  theirs  x\n"
     )
-    found = problems_in(text.replace("/elsewhere", "/work/place/../elsewhere"), HERE)
+    found = problems_in(text.replace("/elsewhere", "/home/place/../elsewhere"), HERE)
 
     assert [(each.file, each.line, each.message) for each in found] == [
         ("src/a.js", 1, "'x' is never used no-unused-vars"),
