@@ -236,26 +236,17 @@ async def call_tool(
         ended = await world.tools.call(call.name, copied(arguments), context)
         if ended.outcome not in get_args(Outcome):
             raise ValueError(f"{ended.outcome!r} is no outcome")
-        text = await kept(ended.text, world)
-        shown = await kept_pictures(ended.pictures, world.blobs)
+        done = await _ended(effect, ended, world)
         note = short(ended.note, world.redactor)
         below = await _words_below(ended.touched, world)
-        answer = inputs.ToolFinished(
-            key=effect.key,
-            outcome=ended.outcome,
-            text=text,
-            pictures=shown,
-            note=note,
-            below=below,
-        )
         if hears_of(ended.outcome, call.name, world) and not flight.stop.is_set():
             # That it has ended is journaled first: a crash while a hook runs leaves nothing unknown. Where
             # there is no room for that, the end waits for room with all that hooks said.
-            done = ToolEnded(call_id=call.id, outcome=ended.outcome, result=text, pictures=shown)
             with suppress(JournalFull):
                 await put(inputs.ToolEnded(key=effect.key, ended=done))
             await _hooked(effect, done, run, world, workspace, flight.stop, post, note, below)
             return
+        answer = _finished(effect, done, note=note, below=below)
     except MidstreamError as error:
         words = short(with_hint(error.what, error.hint), world.redactor)
         answer = inputs.ToolFinished(key=effect.key, outcome="failed", text=words)
@@ -300,12 +291,19 @@ def _is_last_change(run: Run, call_id: str) -> bool:
     return all(call.effect == "read" or call.status == "done" for call in calls[after:])
 
 
+async def _ended(effect: CallTool, ended: ToolOutcome, world: World) -> ToolEnded:
+    """Return how a call has ended as it may be journaled."""
+    return ToolEnded(
+        call_id=effect.call.id,
+        outcome=ended.outcome,
+        result=await kept(ended.text, world),
+        pictures=await kept_pictures(ended.pictures, world.blobs),
+    )
+
+
 async def _done(effect: CallTool, world: World, put: Put, ended: ToolOutcome, /) -> None:
     """Journal what a call has changed, before it looks at what came of that; see `ToolContext`."""
-    text = await kept(ended.text, world)
-    shown = await kept_pictures(ended.pictures, world.blobs)
-    done = ToolEnded(call_id=effect.call.id, outcome=ended.outcome, result=text, pictures=shown)
-    await put(inputs.ToolEnded(key=effect.key, ended=done))
+    await put(inputs.ToolEnded(key=effect.key, ended=await _ended(effect, ended, world)))
 
 
 async def _hooked(
