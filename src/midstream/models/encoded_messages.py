@@ -95,11 +95,8 @@ class Pieces:
                     id(message.results),
                     id(message.pictures),
                     message.interrupted,
-                    # What is told of a picture depends on whether it can be shown now.
-                    *(
-                        None if contents is None else each.key in contents
-                        for each in message.all_pictures
-                    ),
+                    # Most messages can have none, and each request asks this of all.
+                    _shown(message, contents) if message.pictures or message.results else (),
                 )
                 found = self._kept.get(key)
                 if found is None:
@@ -144,6 +141,13 @@ def shown_of(
         elif data is None:
             why = NOT_KEPT
         yield f"{mark_of(picture)} {why}".rstrip(), picture.media, data
+
+
+def _shown(message: Message, contents: Contents) -> tuple[bool | None, ...]:
+    """Return for each picture of a message whether it can be shown now: what is told of it says that."""
+    return tuple(
+        None if contents is None else each.key in contents for each in message.all_pictures
+    )
 
 
 def results_of(message: Message) -> Iterable[tuple[str, str, str]]:

@@ -694,6 +694,9 @@ class WorkflowStateMachine:
             self._in_flight.release()
 
     def _put_worktrees_away(self, before: Run, facts: Sequence[AnyFact]) -> None:
+        # Only a branch begins with one, and mostly there is none: each transition passes here.
+        if not self._has_worktrees and not self._run.visit.branches:
+            return
         is_one_made = self._world.has_worktrees and worktrees.begin(facts)
         self._has_worktrees = self._has_worktrees or is_one_made
         names = worktrees.left(before, facts) if self._has_worktrees else []
@@ -725,7 +728,8 @@ class WorkflowStateMachine:
         ]
         await self._world.journal.append(run.id, run.seq, envelopes)
         self._run = story.run
-        self._leave_plan_mode(run, story)
+        if run.inbox.open_questions:
+            self._leave_plan_mode(run, story)
         for envelope in envelopes:
             self._events.emit(envelope)
         if self._hook_listener is not None:

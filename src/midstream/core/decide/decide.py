@@ -89,10 +89,11 @@ def judged(
     while (about := about.around) is not None:
         run_to_completion(about, is_new_request=False)
     owed = None if mode is None else _request_owed(story.run)
-    # One that was under way in another process begins anew in this one.
-    is_new = isinstance(input, inputs.Recovered) or owed != _request_owed(run)
-    if mode is not None and owed is not None and is_new:
-        proposing.tell_mode(story, proposing.approved_mode(story, input) or mode)
+    if mode is not None and owed is not None:
+        # One that was under way in another process begins anew in this one.
+        is_new = isinstance(input, inputs.Recovered) or owed != _request_owed(run)
+        if is_new:
+            proposing.tell_mode(story, proposing.approved_mode(story, input) or mode)
     return story
 
 
