@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from machine_kit import scene
-from worktree_kit import CALC, ROLES, git, here, repository
+from worktree_kit import CALC, ROLES, git, here, own_state, repository
 
 from midstream.core import events as e
 from midstream.core.inputs import RequestedCall
@@ -13,6 +13,8 @@ from midstream.language.names import Json
 from midstream.runtime.engine.run_files import put_back
 from midstream.testing.fakes import Gate, call, calls, says
 from midstream.views.side_effects import side_effects
+
+__all__ = ["own_state"]
 
 SWAP = ("a + b", "b + a")
 
@@ -179,7 +181,7 @@ async def test_two_tasks_at_once_change_the_same_file(tmp_path: Path) -> None:
 
         both = CALC.replace(*SWAP).replace("a - b", "-b + a")
         assert (work / "calc.py").read_text() == both
-        assert [told.partition("\n")[0] for told in run.results("delegate")] == [
+        assert sorted(told.partition("\n")[0] for told in run.results("delegate")) == [
             "First.",
             "Second.",
         ]

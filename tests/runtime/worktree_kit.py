@@ -1,13 +1,16 @@
 """A run in a git repository of its own, with the real tools and a scripted model."""
 
+import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import pytest
 from machine_kit import DEADLINE_S
 
+from midstream.config.directories import STATE_HOME
 from midstream.core import events as e
 from midstream.core.run import Run
 from midstream.language.names import Json
@@ -49,6 +52,12 @@ def repository(folder: Path) -> Path:
     git(folder, "add", "calc.py")
     git(folder, "commit", "-qm", "first")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have worktrees stand in a folder of the test's own: runs of other tests have the same ids."""
+    monkeypatch.setenv(STATE_HOME, str(tmp_path / "state"))
 
 
 class Here:
@@ -107,8 +116,6 @@ async def here(
     workflow: dict[str, Json] | None = None,
 ) -> AsyncIterator[Here]:
     """Yield a machine that has not begun."""
-    import asyncio
-
     async with asyncio.timeout(DEADLINE_S):
         made = Here(workspace, ScriptedModel(*script), mode, workflow or CHAT)
         yield made
