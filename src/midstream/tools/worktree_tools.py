@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from midstream.core.call_notes import NOT_AS_SEEN
+from midstream.core.costs import counted
 from midstream.language.errors import UserMistake
 from midstream.language.names import JOIN_WORKTREE, OPEN_WORKTREE
 from midstream.runtime.ports import ToolContext, ToolOutcome
@@ -112,9 +113,8 @@ def _report(
     more = f" and {len(clean) - _NAMED} more" if len(clean) > _NAMED else ""
     lines = [f"Merged {_counted(clean)}: {names}{more}."] if clean else []
     if kept:
-        what = "1 conflict" if len(kept) == 1 else f"{len(kept)} conflicts"
         where = ", ".join(each.name for each in kept[:_NAMED])
-        lines.insert(0, f"{what} in {where}: kept on {branch}.")
+        lines.insert(0, f"{counted(len(kept), 'conflict')} in {where}: kept on {branch}.")
         lines.append("Not merged, and left in the work tree as it was:")
     for each in kept:
         lines.append(f"{each.name}: {failed.get(each.name, each.why)}")
@@ -130,7 +130,7 @@ def _counted(merges: Sequence[Merge]) -> str:
     """Return how much was changed in the worktree: `3 files +40 -2`."""
     diffs = [file_diff(each.name, each.base, each.theirs) for each in merges]
     added, removed = sum(each.added for each in diffs), sum(each.removed for each in diffs)
-    return f"{len(diffs)} file{'' if len(diffs) == 1 else 's'} +{added} -{removed}"
+    return f"{counted(len(diffs), 'file')} +{added} -{removed}"
 
 
 TOOLS: tuple[Tool, ...] = (

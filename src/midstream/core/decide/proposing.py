@@ -72,13 +72,11 @@ def decided(story: Story, question: Question, input: Approve, offered: dict[str,
         proposal = proposal_of(open_call.arguments if input.edited is None else input.edited)
     except UserMistake:
         return  # what was written is no plan: the card stays as it is
-    if input.edited is not None:
+    # What an import says was shown need not be what its call holds.
+    if input.edited is not None or question.asks != (seal_of(proposal),):
         story.tell(e.QuestionAnswered(question_id=question.id, answer=CHANGED))
-        story.tell(e.CallEdited(call_id=question.call_id, arguments=input.edited))
-        _ask(story, question.agent, question.call_id, proposal)
-    elif question.asks != (seal_of(proposal),):
-        # What an import says was shown need not be what its call holds.
-        story.tell(e.QuestionAnswered(question_id=question.id, answer=CHANGED))
+        if input.edited is not None:
+            story.tell(e.CallEdited(call_id=question.call_id, arguments=input.edited))
         _ask(story, question.agent, question.call_id, proposal)
     else:
         story.tell(e.QuestionAnswered(question_id=question.id, answer=yes_in(input.mode)))
