@@ -23,7 +23,7 @@ demo: .venv/ready
 test: .venv/ready-dev
 	@$(TEST) -m "not slow"
 
-check: .venv/ready-dev
+check: .venv/ready-dev tests/npm/node_modules/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	@$(MAKE) --no-print-directory -j 3 types
@@ -72,6 +72,11 @@ clean:
 .venv/ready-dev: requirements-dev.lock .venv/ready
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
 	@touch $@
+
+# The official clients of the protocols we speak. Without npm their tests are left out, and say so.
+tests/npm/node_modules/ready: tests/npm/package-lock.json
+	@command -v npm >/dev/null || { echo "There is no npm: nothing to install." >&2; exit 0; }; \
+		npm ci --silent --no-audit --no-fund --ignore-scripts --prefix tests/npm && touch $@
 
 .venv/ready-docs: requirements-docs.lock .venv/ready-dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.lock

@@ -2,7 +2,8 @@
 
 A test that wants a program says `@pytest.mark.needs("rg")`; with `among="/usr/bin:/bin"` it has to
 stand in one of these folders rather than on the PATH. One that can go either way tries both. `"root"`
-is no program: it wants to be that user; nor is `"sandbox"`: it wants one that is measured as full.
+is no program: it wants to be that user; nor is `"sandbox"`: it wants one that is measured as full; nor
+`"npm"`: it wants the packages of `tests/npm`, which `make check` installs, and the node that runs them.
 """
 
 import os
@@ -17,6 +18,7 @@ import pytest
 
 LEFT_OUT: dict[str, int] = {}
 """Why, and how many tests."""
+_NPM = Path(__file__).with_name("npm")
 _TOLD = "left_out"
 """How a worker of pytest-xdist tells the process that writes the report."""
 
@@ -46,6 +48,9 @@ def _lacks(mark: pytest.Mark) -> str | None:
     name, among = mark.args[0], mark.kwargs.get("among")
     if name == "root":
         return None if os.getuid() == 0 else "only root can be other users, too"
+    if name == "npm":
+        are_there = shutil.which("node") is not None and (_NPM / "node_modules" / "ready").exists()
+        return None if are_there else "the packages of tests/npm are not installed"
     if name == "sandbox":
         return _lacks_sandbox()
     if shutil.which(name, path=among) is not None:
