@@ -132,6 +132,29 @@ async def test_words_said_while_nobody_runs_it_are_heard_when_it_goes_on(here: P
         assert await (await second.resume(run.id)).wait() == "Welcome, Ada."
 
 
+async def test_a_run_that_is_taken_goes_on_here_unless_another_process_runs_it_or_it_has_ended(
+    here: Place,
+) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        first = await here.engine(asks("What is your name?"))
+        run = await first.start(TALK, "greet")
+        await run.settled()
+        second = await here.engine("Welcome, Ada.")
+        assert not (await second.take(run.id)).is_here
+        await first.close()
+
+        taken = await second.take(run.id)
+        assert taken.is_here
+        await taken.say("Ada", source="page")
+        assert await taken.wait() == "Welcome, Ada."
+
+        facts = await second.facts(run.id)
+        said = [f.event for f in facts if isinstance(f.event, midstream.InputReceived)]
+        assert said[-1].source == "page"
+        third = await here.engine()
+        assert (await third.take(run.id)).output == "Welcome, Ada."
+
+
 async def test_a_run_belongs_to_one_engine_at_a_time(here: Place) -> None:
     async with asyncio.timeout(DEADLINE_S):
         first, second = await here.engine(asks("Sure?")), await here.engine()

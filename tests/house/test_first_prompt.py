@@ -57,7 +57,7 @@ NOT_NEEDED = {
         "midstream.app.commands.run_commands",
         "midstream.views.graph",
     ),
-    *("midstream.cli.headless", "midstream.cli.run", "midstream.cli.runs", "midstream.cli.doctor"),
+    *("midstream.app.headless", "midstream.cli.run", "midstream.cli.runs", "midstream.cli.doctor"),
 }
 
 

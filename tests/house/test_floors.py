@@ -12,7 +12,7 @@ FLOORS = (
     ("config", "system", "codemap", "runtime"),
     ("models", "tools", "store"),
     ("app",),
-    ("rehearsal", "testing", "tui", "cli", "api"),
+    ("rehearsal", "testing", "tui", "api", "cli"),
 )
 """The packages of each floor, the lowest first, in the order in which they may use each other."""
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from deadline import DEADLINE_S as DEADLINE_S
 
-from midstream.cli.headless import Asking, Given, go_on, unapproved
+from midstream.app.headless import Asking, Given, go_on, unapproved
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.resume import mail_taken
 from midstream.runtime.ports import ModelRequest

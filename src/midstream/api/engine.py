@@ -24,7 +24,7 @@ from midstream.config.open_settings import require_trust
 from midstream.config.private_files import FileMissing
 from midstream.core.notices import Envelope
 from midstream.core.run import definition_of
-from midstream.language.errors import UserMistake
+from midstream.language.errors import RunOwned, UserMistake
 from midstream.language.names import Json, Mode, python_file
 from midstream.language.spec import Budget, Definition
 from midstream.runtime.engine.open_run import found, opened
@@ -303,6 +303,26 @@ class Engine:
         # Those that have ended, or were closed by their handle, are kept by nobody but their handle.
         self._followed = {each for each in self._followed if not each.is_closed} | {followed}
         return RunHandle(followed, self.local, self.fork)
+
+    async def take(self, id: str, *, choice: Choice = "ask") -> RunHandle:
+        """Return a run that can be talked to: as `get` does; one that no process runs goes on here.
+
+        Args:
+            id: its id, the beginning of it, or its name.
+            choice: as of `resume`.
+
+        Raises:
+            DefinitionDiffers: it would go on here, but its workflow has changed, and `choice` is `ask`.
+            UserMistake: there is no such run, or it would go on here but belongs to another folder.
+        """
+        kept = await found(self.local.store, id)
+        is_left = not kept.summary.is_over and not self._info(kept).is_running
+        if is_left:
+            try:
+                return await self.resume(kept.id, choice=choice)
+            except RunOwned:
+                pass  # another process was faster
+        return await self.get(kept.id)
 
     async def runs(
         self,

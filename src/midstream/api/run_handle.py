@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Final, Literal, TypeAlias
 
-from midstream.cli.headless import Asking, Given, go_on
+from midstream.app.headless import Asking, Given, go_on
 from midstream.core.events import AnyFact, RunFailed, RunStopped
 from midstream.core.notices import AnyNotice, Envelope
 from midstream.core.proposal import Onwards
@@ -127,7 +127,12 @@ class RunHandle:
     # --- what is said to it -----------------------------------------------------------------
 
     async def say(
-        self, text: str, *, policy: Policy | None = None, id: str | None = None
+        self,
+        text: str,
+        *,
+        policy: Policy | None = None,
+        id: str | None = None,
+        source: str = PROGRAM,
     ) -> Receipt:
         """Give the run a line, at any moment; return what is being done with it.
 
@@ -140,6 +145,7 @@ class RunHandle:
             policy: `interrupt`, `steer`, `queue` or `reject`, in place of the state's `on_input`; the
                 words then answer nothing.
             id: makes the call repeatable: the same id again changes nothing and gives the same receipt.
+            source: whose words they are, for the record.
 
         Raises:
             AuthorMistake: the words are no text. Nothing was said.
@@ -151,11 +157,16 @@ class RunHandle:
                 f"What is said is no text, but of the type {type(text).__name__}.",
                 hint="A value that answers a question is given with answer(question, value).",
             )
-        receipt = await self._machine.say(text, policy=policy, id=id, source=PROGRAM)
+        receipt = await self._machine.say(text, policy=policy, id=id, source=source)
         return self._as_it_ended(receipt)
 
     async def answer(
-        self, question: "str | Question", answer: Json, *, id: str | None = None
+        self,
+        question: "str | Question",
+        answer: Json,
+        *,
+        id: str | None = None,
+        source: str = PROGRAM,
     ) -> Receipt:
         """Answer an open question; return what became of the answer.
 
@@ -163,13 +174,14 @@ class RunHandle:
             question: the question, or its id. The receipt's `handling` is `reject`, with the reason,
                 where it is closed or the answer does not fit; then the question stays as it is.
             answer: text, or a JSON value for a question with a schema.
-            id: as of `say`.
+            id, source: as of `say`.
 
         Raises:
             AuthorMistake: it is no JSON. Nothing was answered.
         """
         text = answer if isinstance(answer, str) else json_text("The answer", answer)
-        receipt = await self._machine.say(text, question=_id_of(question), id=id, source=PROGRAM)
+        asked = _id_of(question)
+        receipt = await self._machine.say(text, question=asked, id=id, source=source)
         return self._as_it_ended(receipt)
 
     async def approve(

@@ -138,7 +138,7 @@ async def _ran(
     settings: Sequence[str],
 ) -> tuple[list[Envelope], str | None]:
     """Return the facts of a run of the workflow, and what is to be said of an answer it lacks."""
-    from midstream.cli.headless import Given, loaded, play, unanswered
+    from midstream.app.headless import Given, loaded, play, unanswered
     from midstream.tui.jsonlines import line_ui
 
     ui = line_ui(STDERR, is_json=options.is_json)

@@ -59,7 +59,7 @@ def run(
     WORKFLOW is a name, or FILE.py:NAME for one written in Python. The input `-` is read from stdin; one
     that is a /command you wrote is what that sends.
     """
-    from midstream.cli.headless import Given, play, written
+    from midstream.app.headless import Given, play, written
 
     given = Given(answers=answer, allowed=options.allowed)
     text = read_if_dash(input or "")
@@ -93,7 +93,7 @@ def chat(
 
     `-` reads it from stdin. /NAME WORDS is a command you wrote: what it sends is said.
     """
-    from midstream.cli.headless import Given, chat_once, chat_words
+    from midstream.app.headless import Given, chat_once, chat_words
 
     schema = None if output_schema is None else _schema(output_schema, prompt)
 
@@ -114,7 +114,7 @@ def chat(
 
 def _schema(named: str, prompt: str) -> dict[str, Json]:
     """Return the JSON Schema that is named on the command line: a file, stdin, or the schema itself."""
-    from midstream.cli.headless import schema_in
+    from midstream.app.headless import schema_in
 
     if named == "-" and prompt == "-":
         raise UserMistake(
@@ -146,7 +146,7 @@ def resume(
     options: Options, run: str, choice: Literal["old", "new"] | None, answer: tuple[str, ...]
 ) -> int:
     """Go on with a run that is not running: its output on stdout, progress on stderr."""
-    from midstream.cli.headless import Asking, Given, go_on
+    from midstream.app.headless import Asking, Given, go_on
     from midstream.runtime.engine.open_run import found
     from midstream.runtime.engine.resume import mail_taken, take_up
 
@@ -194,7 +194,7 @@ def _result_of(run: "Run") -> tuple[int, Json]:
     A chat's output is its last reply: the arguments of its parsing tool where its role has one. A plan
     that was proposed is what its run came to so far.
     """
-    from midstream.cli.headless import open_plan
+    from midstream.app.headless import open_plan
 
     if run.is_over:
         return (FINISHED, run.output) if run.status == "finished" else (FAILED, None)
@@ -211,7 +211,7 @@ def _result_of(run: "Run") -> tuple[int, Json]:
 async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
     """Return the run as it stood when nothing more could be done for it, everything closed."""
     from midstream.app.commands.permission_commands import without_sandbox
-    from midstream.cli.headless import loaded, unanswered, unapproved
+    from midstream.app.headless import loaded, unanswered, unapproved
     from midstream.tui.jsonlines import line_ui
     from midstream.tui.stdio_capture import capture_stdio
 

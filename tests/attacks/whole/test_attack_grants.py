@@ -7,7 +7,7 @@ from deadline import DEADLINE_S as DEADLINE_S
 from decide_kit import Step, approves, call, done, flow, go, of, replies, state, tell
 from tables import table
 
-from midstream.cli.headless import Asking, Given, go_on, unapproved
+from midstream.app.headless import Asking, Given, go_on, unapproved
 from midstream.core.events import ToolCalled
 from midstream.core.inputs import CallReviewed
 from midstream.core.pending import ReviewCall, pending
