@@ -155,6 +155,77 @@ async def test_a_run_that_is_taken_goes_on_here_unless_another_process_runs_it_o
         assert (await third.take(run.id)).output == "Welcome, Ada."
 
 
+async def test_the_same_key_gives_the_run_that_was_begun_with_it_also_after_its_engine_is_gone(
+    here: Place,
+) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        first = await here.engine(asks("What is your name?"))
+        runs = await asyncio.gather(*(first.start(TALK, "greet", key="k") for _ in range(5)))
+        other = await first.start(TALK, "greet", key="another", budget={"usd": 0})
+        assert {run.id for run in runs} != {other.id}
+        assert len({run.id for run in runs}) == 1
+        await runs[0].settled()
+        await first.close()
+
+        second = await here.engine("Welcome, Ada.")
+        again = await second.start(TALK, "something else", key="k")
+        assert (again.id, again.is_here, again.run.input) == (runs[0].id, True, "greet")
+        await again.say("Ada")
+        assert await again.wait() == "Welcome, Ada."
+        assert (await second.start(TALK, "greet", key="k")).output == "Welcome, Ada."
+
+
+async def test_two_engines_that_begin_with_one_key_at_once_have_one_run(here: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        engines = [await here.engine(asks("Name?")) for _ in range(3)]
+        begun = await asyncio.gather(*(each.start(TALK, "x", key="k") for each in engines))
+
+        assert len({run.id for run in begun}) == 1
+        assert sum(run.is_here for run in begun) == 1
+        await begun[0].settled()
+        facts = await engines[0].facts(begun[0].id)
+        assert [type(f.event).__name__ for f in facts].count("RunStarted") == 1
+
+
+async def test_a_chat_hears_its_first_line_once_per_key_and_whose_it_is(here: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        engine = await here.engine("Hello, Ada.")
+        for _ in range(2):
+            chat = await engine.start("role:dude", "I am Ada.", key="k", source="page")
+            await chat.settled()
+
+        facts = [each.event for each in await engine.facts(chat.id)]
+        heard = [(f.text, f.source) for f in facts if isinstance(f, midstream.InputReceived)]
+        assert heard == [("I am Ada.", "page")]
+
+
+async def test_facts_come_a_page_at_a_time(here: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        engine = await here.engine("Done.")
+        run = await engine.start(TALK, "x")
+        await run.wait()
+        every, found = await engine.facts(run.id), [*await engine.facts(run.id, 0, 2)]
+        assert len(found) == 2
+        while page := await engine.facts(run.id, found[-1].seq or 0, 2):
+            found += page
+        assert found == every
+
+
+async def test_a_run_that_no_process_runs_is_stopped_and_nothing_of_it_begins(here: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        first = await here.engine(asks("What is your name?"))
+        run = await first.start(TALK, "greet")
+        await run.settled()
+        await first.close()
+        second = await here.engine()
+
+        left = await second.get(run.id)
+        await left.stop("nobody needs it")
+
+        assert left.status == "stopped"
+        assert here.models[-1].requests == []
+
+
 async def test_a_run_belongs_to_one_engine_at_a_time(here: Place) -> None:
     async with asyncio.timeout(DEADLINE_S):
         first, second = await here.engine(asks("Sure?")), await here.engine()

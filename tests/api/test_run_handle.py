@@ -46,6 +46,20 @@ async def test_an_answer_to_a_closed_question_is_refused_with_the_reason(place: 
         assert "already answered" in receipt.reason
 
 
+async def test_words_that_are_unasked_answer_nothing_though_a_question_is_open(
+    place: Place,
+) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        engine = await place.engine(asks("Sure?"), "As you say.")
+        run = await place.held(await engine.start(TALK))
+        await run.settled()
+
+        receipt = await run.say("do something else", unasked=True)
+
+        assert receipt.handling == "interrupt"
+        assert await run.wait() == "As you say."
+
+
 async def test_unasked_words_halt_the_stream_and_lead_to_resume(place: Place) -> None:
     async with asyncio.timeout(DEADLINE_S):
         gate = Gate()

@@ -10,21 +10,24 @@ them: those that had not ended go on where another engine, or a console, resumes
 """
 
 import asyncio
+import base64
+import hashlib
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
-from midstream.api.run_handle import RunHandle, Status
+from midstream.api.run_handle import PROGRAM, RunHandle, Status
 from midstream.app.assembly import Options, Parts, configured, parts
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import require_trust
 from midstream.config.private_files import FileMissing
 from midstream.core.notices import Envelope
 from midstream.core.run import definition_of
-from midstream.language.errors import RunOwned, UserMistake
+from midstream.language.errors import JournalMoved, RunOwned, UserMistake
 from midstream.language.names import Json, Mode, python_file
 from midstream.language.spec import Budget, Definition
 from midstream.runtime.engine.open_run import found, opened
@@ -185,6 +188,7 @@ class Engine:
         self.local = made.engine
         self._followed: set[RemoteMachine] = set()
         self._built: dict[str, tuple[Definition, ScriptHandlers]] = {}
+        self._doors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -209,6 +213,8 @@ class Engine:
         approvals: Literal["ask", "deny"] = "ask",
         budget: Mapping[str, float] | None = None,
         handlers: Mapping[str, Handler] | None = None,
+        key: str | None = None,
+        source: str = PROGRAM,
     ) -> Begun[RunHandle]:
         """Start a run: `run = await engine.start(...)` returns it once its start is journaled.
 
@@ -227,6 +233,9 @@ class Engine:
                 `tool_calls`, `transitions`, `minutes`. Used up, it asks for more; with `deny` it fails.
             handlers: the functions of a workflow that is no file, by name. It goes on in a later
                 process only where they are given to `resume` again.
+            key: makes the call repeatable: the same key again, in this folder, gives the run that was
+                begun with it, as `take` does, whatever else is said.
+            source: whose words the first line of a chat is, for the record.
 
         Raises, once awaited:
             UserMistake: there is no such workflow, or the input does not fit it.
@@ -241,6 +250,8 @@ class Engine:
             approvals=approvals,
             budget=budget,
             handlers=handlers,
+            key=key,
+            source=source,
         )
         return Begun(begin, _stopped)
 
@@ -394,9 +405,12 @@ class Engine:
         if self._parts.mcp is not None:
             await self._parts.mcp.servers.close()
 
-    async def facts(self, id: str, since: int = 0) -> list[Envelope]:
-        """Return a run's facts after number `since`, in order, each with its number and time."""
-        return await self.local.store.read(id, since)
+    async def facts(self, id: str, since: int = 0, limit: int | None = None) -> list[Envelope]:
+        """Return a run's facts after number `since`, in order, each with its number and time.
+
+        With a `limit` at most that many: the page after them begins at the number of the last.
+        """
+        return await self.local.store.read(id, since, None if limit is None else since + limit)
 
     # --- inside -----------------------------------------------------------------------------
 
@@ -410,26 +424,65 @@ class Engine:
         approvals: Literal["ask", "deny"],
         budget: Mapping[str, float] | None,
         handlers: Mapping[str, Handler] | None,
+        key: str | None,
+        source: str,
     ) -> RunHandle:
-        definition, found = await self._definition(workflow, handlers)
-        is_chat = definition.kind == "chat"
-        line = input if isinstance(input, str) or not is_chat else json_text("The input", input)
-        machine = await self.local.start(
-            definition,
-            handlers=found,
-            input=None if is_chat else input,
+        begin = partial(
+            self._begin,
+            workflow,
+            input,
             variables=dict(variables or {}),
             allowed=allowed,
             approvals=approvals,
             limits=_limits(budget),
+            handlers=handlers,
         )
+        said: str | None = None
+        if key is None:
+            run = await begin()
+        else:
+            id = _keyed_id(str(self.local.world.workspace), key)
+            said = f"{id}-first"
+            # The claim is by process: two calls of ours would both get it.
+            async with self._doors.setdefault(id, asyncio.Lock()):
+                run = await self._begun(id) or await self._begun_once(begin, id)
+        line = _line_of(definition_of(run.run), input)
+        if line is not None and said not in run.run.inbox.lines:
+            await run.settled()
+            await run.say(line, id=said, source=source)
+        return run
+
+    async def _begin(
+        self,
+        workflow: RunnableWorkflow,
+        input: Json,
+        *,
+        handlers: Mapping[str, Handler] | None,
+        id: str | None = None,
+        **how: Any,
+    ) -> RunHandle:
+        definition, found = await self._definition(workflow, handlers)
+        _line_of(definition, input)  # it is JSON, or nothing begins
+        given = None if definition.kind == "chat" else input
+        machine = await self.local.start(definition, handlers=found, input=given, id=id, **how)
         if definition.kind == "workflow" and not definition.found_as:
             self._built[machine.id] = definition, found or _script({})
-        run = RunHandle(machine, self.local, self.fork)
-        if is_chat and input is not None:
-            await machine.settled()
-            await run.say(line)
-        return run
+        return RunHandle(machine, self.local, self.fork)
+
+    async def _begun(self, id: str) -> RunHandle | None:
+        """Return a run that has begun, None where there is none yet."""
+        return None if await self.local.store.run(id) is None else await self.take(id)
+
+    async def _begun_once(self, begin: Callable[..., Awaitable[RunHandle]], id: str) -> RunHandle:
+        """Return a run of this id that begins here, or in another process that was faster."""
+        while True:
+            try:
+                return await begin(id=id)
+            except (RunOwned, JournalMoved):
+                # Its first fact is on its way, or its process has died before it.
+                await self.local.store.changed(_FIRST_FACT_S)
+                if (run := await self._begun(id)) is not None:
+                    return run
 
     async def _definition(
         self, workflow: RunnableWorkflow, handlers: Mapping[str, Handler] | None
@@ -480,6 +533,29 @@ async def _stopped(run: RunHandle, kind: type[BaseException] | None) -> None:
     """Stop a run whose block was left before it had ended."""
     if not run.run.is_over:
         await run.stop("its block was left" + ("" if kind is None else f" over {kind.__name__}"))
+
+
+def _keyed_id(workspace: str, key: str) -> str:
+    """Return the id of the run that a key begins in a folder, the same in every process."""
+    digest = hashlib.sha256(f"{workspace}\0{key}".encode("utf-8", "backslashreplace")).digest()
+    return base64.b32encode(digest).decode().lower()[:_KEYED]
+
+
+def _line_of(definition: Definition, input: Json) -> str | None:
+    """Return the first line of a chat, None where it has none.
+
+    Raises:
+        AuthorMistake: it is no JSON.
+    """
+    if definition.kind != "chat" or input is None:
+        return None
+    return input if isinstance(input, str) else json_text("The input", input)
+
+
+_KEYED: Final = 16
+"""Letters and digits of an id that a key made: more than others have, so that no two keys meet."""
+
+_FIRST_FACT_S: Final = 0.25
 
 
 def _script(handlers: Mapping[str, Handler]) -> ScriptHandlers:

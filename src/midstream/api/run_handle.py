@@ -24,6 +24,7 @@ from midstream.language.errors import (
 from midstream.language.names import Json, Policy
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.remote import RemoteMachine
+from midstream.runtime.engine.resume import stop_here
 from midstream.runtime.json_values import json_text, kept_object
 from midstream.runtime.ports import Receipt
 from midstream.runtime.state_machine import WorkflowStateMachine
@@ -133,6 +134,7 @@ class RunHandle:
         policy: Policy | None = None,
         id: str | None = None,
         source: str = PROGRAM,
+        unasked: bool = False,
     ) -> Receipt:
         """Give the run a line, at any moment; return what is being done with it.
 
@@ -146,6 +148,7 @@ class RunHandle:
                 words then answer nothing.
             id: makes the call repeatable: the same id again changes nothing and gives the same receipt.
             source: whose words they are, for the record.
+            unasked: they answer nothing, whatever is being asked.
 
         Raises:
             AuthorMistake: the words are no text. Nothing was said.
@@ -157,7 +160,9 @@ class RunHandle:
                 f"What is said is no text, but of the type {type(text).__name__}.",
                 hint="A value that answers a question is given with answer(question, value).",
             )
-        receipt = await self._machine.say(text, policy=policy, id=id, source=source)
+        receipt = await self._machine.say(
+            text, policy=policy, id=id, source=source, unasked=unasked
+        )
         return self._as_it_ended(receipt)
 
     async def answer(
@@ -227,10 +232,18 @@ class RunHandle:
     async def stop(self, reason: str = "stopped by the program") -> None:
         """End the run; return when its tools have stopped and the end is journaled.
 
+        One that no process runs ends here, and nothing of it is begun again.
+
         Raises:
-            UserMistake: no process runs it (`Engine.resume` goes on with it).
+            UserMistake: it is an import, or its process has let go of it meanwhile.
         """
-        await self._machine.stop(reason)
+        machine = self._machine
+        is_left = isinstance(machine, RemoteMachine) and not machine.run.is_over
+        if isinstance(machine, RemoteMachine) and is_left and not await machine.owner():
+            await stop_here(self._local.store, self._local.world.clock, self.id, reason=reason)
+            await machine.wait()
+            return
+        await machine.stop(reason)
         if not self._machine.run.is_over:
             raise UserMistake(
                 f"Run {self.id} has not ended: this process has let go of it.",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from midstream.api.engine import Engine, RunInfo, RunnableWorkflow, Tools, open
-from midstream.api.run_handle import Event, RunHandle, Status
+from midstream.api.run_handle import PROGRAM, Event, RunHandle, Status
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
@@ -222,6 +222,8 @@ class SyncEngine:
         approvals: Literal["ask", "deny"] = "ask",
         budget: Mapping[str, float] | None = None,
         handlers: Mapping[str, Handler] | None = None,
+        key: str | None = None,
+        source: str = PROGRAM,
     ) -> SyncRun:
         """Return a run that has begun; see `Engine.start`."""
         starting = self._engine.start(
@@ -232,6 +234,8 @@ class SyncEngine:
             approvals=approvals,
             budget=budget,
             handlers=handlers,
+            key=key,
+            source=source,
         )
         return self._held(starting.begun())
 

@@ -75,9 +75,14 @@ class LocalEngine:
         allowed: Sequence[str] = (),
         approvals: Literal["ask", "deny"] = "ask",
         limits: Budget | None = None,
+        id: str | None = None,
     ) -> WorkflowStateMachine:
-        """Return a run that has begun; its start is journaled. `limits` only narrow those of the engine."""
-        id = new_run_id()
+        """Return a run that has begun; its start is journaled. `limits` only narrow those of the engine.
+
+        Raises:
+            RunOwned, JournalMoved: another process has begun a run of this `id`.
+        """
+        id = id or new_run_id()
         machine = WorkflowStateMachine(
             definition, self.world, handlers=handlers, id=id, tap=self._tap, inbox=self.store
         )
