@@ -237,6 +237,132 @@ class Validator(Protocol):
         """Return why the value does not fit, "" when it does."""
 
 
+# --- other people's agents ------------------------------------------------------------------------
+
+
+class ProposedText(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call of an external agent would make of a file: its whole new text, or a part of it.
+
+    `old` is the text that `new` takes the place of, None where the file is new. `path` as it was named.
+    """
+
+    path: str
+    new: str
+    old: str | None = None
+
+
+class ExternalCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call that an external agent makes itself, as it describes it.
+
+    `id` is unique within one prompt. `kind` is the protocol's: read, edit, delete, move, search, execute,
+    think, fetch, switch_mode, other; what is not understood is other. `paths` are the files it names,
+    `command` the command line, `url` the address, "" where it names none; `arguments` is its raw input
+    where that is an object. Nothing of it is believed: it is what the agent says.
+    """
+
+    id: str
+    title: str
+    kind: str = "other"
+    paths: tuple[str, ...] = ()
+    command: str = ""
+    url: str = ""
+    texts: tuple[ProposedText, ...] = ()
+    arguments: dict[str, Json] = {}
+
+
+class Permission(msgspec.Struct, frozen=True, kw_only=True):
+    """What the policy, or a person, says to a call of an external agent. `reason` says why it may not."""
+
+    is_granted: bool
+    reason: str = ""
+
+
+class ExternalPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """One turn of an external agent.
+
+    `acp` is the name of a preset or the argv of a program that speaks the Agent Client Protocol on its
+    standard streams. `owner` (`run`, or `run/branch`) and `agent` name the conversation: one process and
+    one session each, kept between turns until `ExternalAgents.end`. `session` is the id under which the
+    agent knows it, "" where there is none yet.
+
+    `text` is what is new for an agent that goes on in that session; `whole` is all of the conversation,
+    for one in a new session. Exactly one of them is sent. `pictures` are the bytes of those that are new,
+    by kind (`image/png`), for an agent that takes them.
+    """
+
+    agent: str
+    acp: str | tuple[str, ...]
+    owner: str
+    workspace: Path
+    text: str
+    whole: str
+    session: str = ""
+    pictures: tuple[tuple[str, bytes], ...] = ()
+
+
+class ExternalListener(ReplyListener, Protocol):
+    """Hears one turn of an external agent, in the order things happen.
+
+    What is awaited returns once it is journaled; `WorldTrouble` from it means that the turn is over.
+    """
+
+    async def opened(self, session: str, *, is_new: bool) -> None:
+        """Hear in which session the prompt is about to be sent. Awaited before it is sent."""
+
+    async def called(self, call: ExternalCall) -> None:
+        """Hear of a call when it is first seen. The same id again changes nothing."""
+
+    async def permit(self, call: ExternalCall) -> Permission:
+        """Return whether the agent may make a call that it asks about; waits for a person, if need be.
+
+        A call that was not heard of before is heard of by this.
+        """
+
+    async def returned(self, id: str, outcome: Outcome, text: str) -> None:
+        """Hear how a call ended: `completed`, `failed`, or `stopped`. An unknown id is left aside."""
+
+    async def read_text(self, path: str, line: int | None = None, limit: int | None = None) -> str:
+        """Return the text of a file of the workspace, by the file tools' rules; lines count from 1.
+
+        Raises:
+            MidstreamError: the policy or the file does not let it be read.
+        """
+
+    async def write_text(self, path: str, text: str) -> None:
+        """Write a file of the workspace as the file tools do: judged, recorded before, undone by `/undo`.
+
+        Raises:
+            MidstreamError: the policy or a person does not allow it, or it cannot be written.
+        """
+
+
+class ExternalAgents(Protocol):
+    """Other people's agents, driven as workers over the Agent Client Protocol."""
+
+    async def prompt(self, prompt: ExternalPrompt, listener: ExternalListener) -> ModelReply:
+        """Return the whole reply to one prompt: its words, and what the agent says it used.
+
+        Starts the program where none of this `owner` and `agent` runs (`listener.status` says which command
+        line), and takes the session up: the one that is open there, else loaded by its id, else a new one.
+        What loading replays is not told to `listener`. Words that follow a call begin a new paragraph.
+
+        The reply has no `calls`: the agent makes them itself, and `listener` hears of each. Its `usage`
+        is that of this prompt, with the model `acp:NAME`; zeros where the agent reports nothing.
+
+        Cancelled, it tells the agent so (`session/cancel`), answers open permission requests with
+        cancelled, waits a bounded while for the prompt to end, kills the process tree of one that does not
+        end, and only then raises `CancelledError`. `listener` may still hear `returned` meanwhile; it
+        shows nothing. A second prompt for the same conversation waits for that.
+
+        Raises:
+            UserMistake: the program is not installed, wants a login, or refuses to work as configured.
+            WorldTrouble: it failed, broke the protocol, or ended in mid-turn. The next prompt starts anew.
+        """
+
+    async def end(self, run: str) -> None:
+        """End the programs of a run and of its branches; returns when they have ended."""
+
+
 # --- hooks ---------------------------------------------------------------------------------------
 
 
@@ -398,6 +524,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     `words_below` returns what the AGENTS.md of folders say on the way to paths; it waits for the disk.
     `has_worktrees`: branches that are to have git worktrees get them, which fakes do not.
     `permits` has the permission mode, None where there is none that agents have to know of.
+    `agents` drives external agents; None: the model stands in for them (a rehearsal, the offline model).
     `redactor` takes secrets out of what is journaled and shown; `vault` remembers, in memory alone, what
     stood in the calls that are yet to be made.
     """
@@ -413,6 +540,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     has_worktrees: bool = True
     hooks: Hooks | None = None
     permits: Permits | None = None
+    agents: ExternalAgents | None = None
     words_below: Callable[[Sequence[str]], dict[str, str]] | None = None
     redactor: Redactor = msgspec.field(default_factory=Redactor)
     vault: Vault = msgspec.field(default_factory=Vault)
