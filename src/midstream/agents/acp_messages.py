@@ -1,0 +1,708 @@
+"""The messages of the Agent Client Protocol, version 1, as far as we send or take them.
+
+Names are the schema's (https://agentclientprotocol.com), fields in snake case, `_meta` is `meta`. Keys
+we do not know are passed over; what has a default is left out where it has that value. A test compares
+every type with the schema.
+"""
+
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from midstream.language.names import Json
+
+PROTOCOL_VERSION: Final = 1
+
+STEERING: Final = "_session/steering"
+"""The extension by which words join a turn that is under way. An agent that has it says so with `STEERS`
+in the `_meta` of what it answers to `initialize`; see `SteeringRequest`.
+"""
+STEERS: Final[dict[str, Json]] = {"steering": {"supported": True}}
+
+
+class Message(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename="camel",
+    omit_defaults=True,
+    forbid_unknown_fields=False,
+):
+    """What every message may have: `_meta`, notes of implementations for each other."""
+
+    meta: dict[str, Json] | None = msgspec.field(name="_meta", default=None)
+
+
+# --- content ------------------------------------------------------------------------------------
+
+
+class TextContent(Message, frozen=True, kw_only=True, tag_field="type", tag="text"):
+    """Words, as Markdown."""
+
+    text: str
+
+
+class ImageContent(Message, frozen=True, kw_only=True, tag_field="type", tag="image"):
+    """A picture, base64."""
+
+    data: str
+    mime_type: str
+    uri: str | None = None
+
+
+class AudioContent(Message, frozen=True, kw_only=True, tag_field="type", tag="audio"):
+    """A sound, base64."""
+
+    data: str
+    mime_type: str
+
+
+class ResourceLink(Message, frozen=True, kw_only=True, tag_field="type", tag="resource_link"):
+    """A file or page by its address."""
+
+    name: str
+    uri: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+
+
+class ResourceContents(Message, frozen=True, kw_only=True):
+    """The contents of a file or page: `text`, or `blob` in base64."""
+
+    uri: str
+    text: str | None = None
+    blob: str | None = None
+    mime_type: str | None = None
+
+
+class EmbeddedResource(Message, frozen=True, kw_only=True, tag_field="type", tag="resource"):
+    """A file or page with its contents."""
+
+    resource: ResourceContents
+
+
+ContentBlock: TypeAlias = (
+    TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
+)
+
+
+# --- tool calls ---------------------------------------------------------------------------------
+
+ToolKind: TypeAlias = Literal[
+    "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"
+]
+ToolCallStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
+
+
+class Content(Message, frozen=True, kw_only=True, tag_field="type", tag="content"):
+    """Content of a tool call."""
+
+    content: ContentBlock
+
+
+class Diff(Message, frozen=True, kw_only=True, tag_field="type", tag="diff"):
+    """A change of a file: its whole text before (None: there was no such file) and after."""
+
+    path: str
+    new_text: str
+    old_text: str | None = None
+
+
+class Terminal(Message, frozen=True, kw_only=True, tag_field="type", tag="terminal"):
+    """A terminal of the client's."""
+
+    terminal_id: str
+
+
+ToolCallContent: TypeAlias = Content | Diff | Terminal
+
+
+class ToolCallLocation(Message, frozen=True, kw_only=True):
+    """Where a tool works: an absolute path."""
+
+    path: str
+    line: int | None = None
+
+
+class ToolCallUpdate(Message, frozen=True, kw_only=True):
+    """What is new of a tool call. What is None stays as it was; lists take the place of those before."""
+
+    tool_call_id: str
+    kind: ToolKind | None = None
+    status: ToolCallStatus | None = None
+    title: str | None = None
+    name: str | None = None
+    content: tuple[ToolCallContent, ...] | None = None
+    locations: tuple[ToolCallLocation, ...] | None = None
+    raw_input: Json = None
+    raw_output: Json = None
+
+
+# --- session/update -----------------------------------------------------------------------------
+
+
+class UserMessageChunk(
+    Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="user_message_chunk"
+):
+    """A piece of what a person said."""
+
+    content: ContentBlock
+    message_id: str | None = None
+
+
+class AgentMessageChunk(
+    Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="agent_message_chunk"
+):
+    """A piece of an agent's reply."""
+
+    content: ContentBlock
+    message_id: str | None = None
+
+
+class AgentThoughtChunk(
+    Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="agent_thought_chunk"
+):
+    """A piece of an agent's reasoning."""
+
+    content: ContentBlock
+    message_id: str | None = None
+
+
+class ToolCall(Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="tool_call"):
+    """A tool call that is new."""
+
+    tool_call_id: str
+    title: str
+    name: str | None = None
+    kind: ToolKind = "other"
+    status: ToolCallStatus = "pending"
+    content: tuple[ToolCallContent, ...] = ()
+    locations: tuple[ToolCallLocation, ...] = ()
+    raw_input: Json = None
+    raw_output: Json = None
+
+
+class ToolCallUpdated(
+    ToolCallUpdate, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="tool_call_update"
+):
+    """What is new of a tool call, as an update of the session."""
+
+
+class PlanEntry(Message, frozen=True, kw_only=True):
+    """One point of a plan."""
+
+    content: str
+    status: Literal["pending", "in_progress", "completed"]
+    priority: Literal["high", "medium", "low"]
+
+
+class Plan(Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="plan"):
+    """The plan as it is now, whole."""
+
+    entries: tuple[PlanEntry, ...]
+
+
+class AvailableCommandInput(Message, frozen=True, kw_only=True):
+    """What may be written behind a command."""
+
+    hint: str
+
+
+class AvailableCommand(Message, frozen=True, kw_only=True):
+    """A command: written as `/name` at the beginning of a prompt."""
+
+    name: str
+    description: str
+    input: AvailableCommandInput | None = None
+
+
+class AvailableCommandsUpdate(
+    Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="available_commands_update"
+):
+    """The commands as they are now."""
+
+    available_commands: tuple[AvailableCommand, ...]
+
+
+class CurrentModeUpdate(
+    Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="current_mode_update"
+):
+    """The mode that holds now."""
+
+    current_mode_id: str
+
+
+class SessionInfoUpdate(
+    Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="session_info_update"
+):
+    """The session's title or time. What is None stays as it was."""
+
+    title: str | None = None
+    updated_at: str | None = None
+
+
+class Cost(Message, frozen=True, kw_only=True):
+    """An amount of money, with the currency's code."""
+
+    amount: float
+    currency: str
+
+
+class UsageUpdate(
+    Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="usage_update"
+):
+    """How many tokens of the context window are used, and what the session cost."""
+
+    used: int
+    size: int
+    cost: Cost | None = None
+
+
+class SelectOption(Message, frozen=True, kw_only=True):
+    """One value of an option (`SessionConfigSelectOption`)."""
+
+    value: str
+    name: str
+    description: str | None = None
+
+
+class SelectGroup(Message, frozen=True, kw_only=True):
+    """Values of an option that belong together (`SessionConfigSelectGroup`)."""
+
+    group: str
+    name: str
+    options: tuple[SelectOption, ...]
+
+
+class ConfigSelect(Message, frozen=True, kw_only=True, tag_field="type", tag="select"):
+    """An option of a session with a list of values (`SessionConfigOption`).
+
+    `category` is `mode`, `model`, `model_config`, `thought_level` or another word.
+    """
+
+    id: str
+    name: str
+    current_value: str
+    options: tuple[SelectOption, ...] | tuple[SelectGroup, ...]
+    description: str | None = None
+    category: str | None = None
+
+
+class ConfigBoolean(Message, frozen=True, kw_only=True, tag_field="type", tag="boolean"):
+    """An option of a session that is on or off; only for clients that say they know it."""
+
+    id: str
+    name: str
+    current_value: bool
+    description: str | None = None
+    category: str | None = None
+
+
+ConfigOption: TypeAlias = ConfigSelect | ConfigBoolean
+
+
+class ConfigOptionUpdate(
+    Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="config_option_update"
+):
+    """The session's options as they are now, all of them."""
+
+    config_options: tuple[ConfigOption, ...]
+
+
+class Notice(Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="notice"):
+    """A line for the person that is no part of the conversation; only for clients that say they know it."""
+
+    severity: str
+    title: str
+    description: str | None = None
+
+
+SessionUpdate: TypeAlias = (
+    UserMessageChunk
+    | AgentMessageChunk
+    | AgentThoughtChunk
+    | ToolCall
+    | ToolCallUpdated
+    | Plan
+    | AvailableCommandsUpdate
+    | CurrentModeUpdate
+    | SessionInfoUpdate
+    | UsageUpdate
+    | ConfigOptionUpdate
+    | Notice
+)
+
+
+class SessionNotification(Message, frozen=True, kw_only=True):
+    """`session/update`, of the agent."""
+
+    session_id: str
+    update: SessionUpdate
+
+
+# --- initialize ---------------------------------------------------------------------------------
+
+
+class Implementation(Message, frozen=True, kw_only=True):
+    """Which program it is."""
+
+    name: str
+    version: str
+    title: str | None = None
+
+
+class Offered(Message, frozen=True, kw_only=True):
+    """That something is offered: `{}`."""
+
+
+class FileSystemCapabilities(Message, frozen=True, kw_only=True):
+    """Which requests about files a client answers."""
+
+    read_text_file: bool = False
+    write_text_file: bool = False
+
+
+class ElicitationCapabilities(Message, frozen=True, kw_only=True):
+    """How a client can ask its user something."""
+
+    form: Offered | None = None
+    url: Offered | None = None
+
+
+class ConfigOptionsCapabilities(Message, frozen=True, kw_only=True):
+    """Which options beside lists a client can show (`SessionConfigOptionsCapabilities`)."""
+
+    boolean: Offered | None = None
+
+
+class ClientSessionCapabilities(Message, frozen=True, kw_only=True):
+    """What a client can show of a session."""
+
+    compaction: dict[str, Json] | None = None
+    config_options: ConfigOptionsCapabilities | None = None
+    notices: dict[str, Json] | None = None
+
+
+class ClientCapabilities(Message, frozen=True, kw_only=True):
+    """What a client can do."""
+
+    fs: FileSystemCapabilities = FileSystemCapabilities()
+    terminal: bool = False
+    session: ClientSessionCapabilities | None = None
+    elicitation: ElicitationCapabilities | None = None
+
+
+class InitializeRequest(Message, frozen=True, kw_only=True):
+    """`initialize`, of the client; the first message."""
+
+    protocol_version: int
+    client_capabilities: ClientCapabilities = ClientCapabilities()
+    client_info: Implementation | None = None
+
+
+class PromptCapabilities(Message, frozen=True, kw_only=True):
+    """What a prompt may hold beside words and links."""
+
+    image: bool = False
+    audio: bool = False
+    embedded_context: bool = False
+
+
+class McpCapabilities(Message, frozen=True, kw_only=True):
+    """Which MCP servers an agent takes beside those it starts."""
+
+    http: bool = False
+    sse: bool = False
+
+
+class SessionCapabilities(Message, frozen=True, kw_only=True):
+    """Which requests about sessions an agent answers."""
+
+    list: Offered | None = None
+    delete: Offered | None = None
+    additional_directories: Offered | None = None
+    fork: Offered | None = None
+    resume: Offered | None = None
+    close: Offered | None = None
+
+
+class AgentCapabilities(Message, frozen=True, kw_only=True):
+    """What an agent can do."""
+
+    load_session: bool = False
+    prompt_capabilities: PromptCapabilities = PromptCapabilities()
+    mcp_capabilities: McpCapabilities = McpCapabilities()
+    session_capabilities: SessionCapabilities = SessionCapabilities()
+
+
+class AuthMethod(Message, frozen=True, kw_only=True):
+    """A way to log in."""
+
+    id: str
+    name: str
+    description: str | None = None
+    type: str | None = None
+
+
+class InitializeResponse(Message, frozen=True, kw_only=True):
+    """What an agent answers to `initialize`."""
+
+    protocol_version: int
+    agent_capabilities: AgentCapabilities = AgentCapabilities()
+    agent_info: Implementation | None = None
+    auth_methods: tuple[AuthMethod, ...] = ()
+
+
+class AuthenticateRequest(Message, frozen=True, kw_only=True):
+    """`authenticate`, of the client."""
+
+    method_id: str
+
+
+# --- sessions -----------------------------------------------------------------------------------
+
+
+class NamedValue(Message, frozen=True, kw_only=True):
+    """A variable of the environment (`EnvVariable`), or a header (`HttpHeader`)."""
+
+    name: str
+    value: str
+
+
+class McpServer(Message, frozen=True, kw_only=True):
+    """An MCP server: one that is started (`command`, `args`, `env`), or by `type` `http` or `sse`."""
+
+    name: str
+    type: str | None = None
+    command: str | None = None
+    args: tuple[str, ...] | None = None
+    env: tuple[NamedValue, ...] | None = None
+    url: str | None = None
+    headers: tuple[NamedValue, ...] | None = None
+
+
+class NewSessionRequest(Message, frozen=True, kw_only=True):
+    """`session/new`, of the client. `cwd` is absolute."""
+
+    cwd: str
+    mcp_servers: tuple[McpServer, ...]
+    additional_directories: tuple[str, ...] = ()
+
+
+class SessionMode(Message, frozen=True, kw_only=True):
+    """A mode a session can be in."""
+
+    id: str
+    name: str
+    description: str | None = None
+
+
+class SessionModeState(Message, frozen=True, kw_only=True):
+    """The modes of a session, and which holds."""
+
+    current_mode_id: str
+    available_modes: tuple[SessionMode, ...]
+
+
+class NewSessionResponse(Message, frozen=True, kw_only=True):
+    """What an agent answers to `session/new` and `session/fork`."""
+
+    session_id: str
+    modes: SessionModeState | None = None
+    config_options: tuple[ConfigOption, ...] | None = None
+
+
+class LoadSessionRequest(Message, frozen=True, kw_only=True):
+    """`session/load`, of the client: all of the session comes as updates before the answer."""
+
+    session_id: str
+    cwd: str
+    mcp_servers: tuple[McpServer, ...]
+    additional_directories: tuple[str, ...] = ()
+
+
+class LoadSessionResponse(Message, frozen=True, kw_only=True):
+    """What an agent answers to `session/load` and `session/resume`."""
+
+    modes: SessionModeState | None = None
+    config_options: tuple[ConfigOption, ...] | None = None
+
+
+class ResumeSessionRequest(Message, frozen=True, kw_only=True):
+    """`session/resume` (goes on, telling nothing again) and `session/fork`, of the client."""
+
+    session_id: str
+    cwd: str
+    mcp_servers: tuple[McpServer, ...] = ()
+    additional_directories: tuple[str, ...] = ()
+
+
+class ListSessionsRequest(Message, frozen=True, kw_only=True):
+    """`session/list`, of the client."""
+
+    cwd: str | None = None
+    cursor: str | None = None
+
+
+class SessionInfo(Message, frozen=True, kw_only=True):
+    """A session as a list shows it; the time is ISO 8601."""
+
+    session_id: str
+    cwd: str
+    title: str | None = None
+    updated_at: str | None = None
+
+
+class ListSessionsResponse(Message, frozen=True, kw_only=True):
+    """What an agent answers to `session/list`: one page."""
+
+    sessions: tuple[SessionInfo, ...]
+    next_cursor: str | None = None
+
+
+class SessionRequest(Message, frozen=True, kw_only=True):
+    """`session/close` and the notification `session/cancel`, of the client."""
+
+    session_id: str
+
+
+class SetSessionModeRequest(Message, frozen=True, kw_only=True):
+    """`session/set_mode`, of the client."""
+
+    session_id: str
+    mode_id: str
+
+
+class SetSessionConfigOptionRequest(Message, frozen=True, kw_only=True):
+    """`session/set_config_option`, of the client."""
+
+    session_id: str
+    config_id: str
+    value: str | bool
+    type: str | None = None
+
+
+class SetSessionConfigOptionResponse(Message, frozen=True, kw_only=True):
+    """What an agent answers: all options as they are now."""
+
+    config_options: tuple[ConfigOption, ...]
+
+
+class PromptRequest(Message, frozen=True, kw_only=True):
+    """`session/prompt`, of the client."""
+
+    session_id: str
+    prompt: tuple[ContentBlock, ...]
+
+
+class SteeringRequest(Message, frozen=True, kw_only=True):
+    """`_session/steering`, of the client. Where no turn is under way it begins one, unless its `_meta` says
+    `{"steering": {"idleBehavior": "promptRequired"}}`.
+    """
+
+    session_id: str
+    prompt: tuple[ContentBlock, ...]
+
+
+class SteeringResponse(Message, frozen=True, kw_only=True):
+    """What became of the words. With `promptRequired`, nothing: they are to be sent as a prompt."""
+
+    outcome: Literal["injected", "startedNewTurn", "failed", "promptRequired"]
+    reason: str | None = None
+
+
+StopReason: TypeAlias = Literal[
+    "end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"
+]
+
+
+class Usage(Message, frozen=True, kw_only=True):
+    """The tokens of a turn."""
+
+    total_tokens: int
+    input_tokens: int
+    output_tokens: int
+    thought_tokens: int | None = None
+    cached_read_tokens: int | None = None
+    cached_write_tokens: int | None = None
+
+
+class PromptResponse(Message, frozen=True, kw_only=True):
+    """What an agent answers to a prompt, when its turn is over."""
+
+    stop_reason: StopReason
+    usage: Usage | None = None
+
+
+# --- what the agent asks the client -------------------------------------------------------------
+
+
+class PermissionOption(Message, frozen=True, kw_only=True):
+    """One answer to a request for permission."""
+
+    option_id: str
+    name: str
+    kind: Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+
+
+class RequestPermissionRequest(Message, frozen=True, kw_only=True):
+    """`session/request_permission`, of the agent."""
+
+    session_id: str
+    tool_call: ToolCallUpdate
+    options: tuple[PermissionOption, ...]
+
+
+class PermissionOutcome(Message, frozen=True, kw_only=True):
+    """What was chosen (`RequestPermissionOutcome`): `selected` has an `option_id`."""
+
+    outcome: Literal["cancelled", "selected"]
+    option_id: str | None = None
+
+
+class RequestPermissionResponse(Message, frozen=True, kw_only=True):
+    """What a client answers to a request for permission."""
+
+    outcome: PermissionOutcome
+
+
+class CreateElicitationRequest(Message, frozen=True, kw_only=True):
+    """`elicitation/create`, of the agent, with a form: a flat object of simple values."""
+
+    message: str
+    session_id: str
+    requested_schema: dict[str, Json]
+    mode: Literal["form"]
+    tool_call_id: str | None = None
+
+
+class CreateElicitationResponse(Message, frozen=True, kw_only=True):
+    """What a client answers: `accept` (with `content`), `decline`, `cancel`."""
+
+    action: str
+    content: dict[str, Json] | None = None
+
+
+class ReadTextFileRequest(Message, frozen=True, kw_only=True):
+    """`fs/read_text_file`, of the agent. `path` is absolute, lines count from 1."""
+
+    session_id: str
+    path: str
+    line: int | None = None
+    limit: int | None = None
+
+
+class ReadTextFileResponse(Message, frozen=True, kw_only=True):
+    """What a client answers: the file as its editor has it."""
+
+    content: str
+
+
+class WriteTextFileRequest(Message, frozen=True, kw_only=True):
+    """`fs/write_text_file`, of the agent. `path` is absolute."""
+
+    session_id: str
+    path: str
+    content: str
