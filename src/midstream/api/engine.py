@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from midstream.api.controls import Controls
 from midstream.api.run_handle import PROGRAM, RunHandle, Status
 from midstream.app.assembly import Options, Parts, configured, parts
 from midstream.config.manager import ConfigManager
@@ -64,7 +65,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A run as a list shows it. Times are in seconds since 1970 (UTC).
 
     `asking` are the ids of its open questions; `usd` is what it cost, as decimal text. `is_running`:
-    some process runs it now, `is_here`: this engine does.
+    some process runs it now, `is_here`: this engine does. `workspace` is the folder it works in, `first`
+    are the first words said to it, shortened.
     """
 
     id: str
@@ -79,6 +81,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     usd: str
     is_running: bool
     is_here: bool
+    workspace: str = ""
+    first: str = ""
 
 
 class Begun(Generic[T]):
@@ -195,6 +199,11 @@ class Engine:
         """Return what a person should hear of the settings: what is wrong, or not trusted, in them."""
         return (*self._config.notices, *self._parts.notices)
 
+    @property
+    def controls(self) -> Controls:
+        """Return what a person changes meanwhile: the permission mode, the models, commands of theirs."""
+        return Controls(self._parts)
+
     async def workflows(self) -> dict[str, str]:
         """Return the description of every workflow that can be started by name."""
         return await in_thread(self._parts.library.workflows)
@@ -254,6 +263,10 @@ class Engine:
             source=source,
         )
         return Begun(begin, _stopped)
+
+    def run_id(self, key: str) -> str:
+        """Return the id that a run begun with `start(key=)` here has, or will have."""
+        return _keyed_id(str(self.local.world.workspace), key)
 
     async def resume(
         self,
@@ -441,7 +454,7 @@ class Engine:
         if key is None:
             run = await begin()
         else:
-            id = _keyed_id(str(self.local.world.workspace), key)
+            id = self.run_id(key)
             said = f"{id}-first"
             # The claim is by process: two calls of ours would both get it.
             async with self._doors.setdefault(id, asyncio.Lock()):
@@ -526,6 +539,8 @@ class Engine:
             usd=summary.usd,
             is_running=bool(kept.owner),
             is_here=kept.owner == self.local.store.me,
+            workspace=summary.workspace,
+            first=summary.first,
         )
 
 

@@ -225,6 +225,16 @@ class RunHandle:
         """Give the run a name, by which `Engine.get` and lists know it, too; "" takes it away."""
         await self._machine.rename(name)
 
+    async def compact(self, note: str = "") -> None:
+        """Have the model summarise the older turns; return when that has begun.
+
+        The conversation changes once the summary is there whole; `note` is what it keeps in mind.
+
+        Raises:
+            UserMistake: nothing can be summarised now; nothing changed.
+        """
+        await self._machine.compact(note)
+
     async def halt(self) -> None:
         """Stop the current turn, keep what was shown, and hold until the next words."""
         await self._machine.halt()

@@ -104,6 +104,7 @@ class SyncRun:
     answer = _waiting(RunHandle.answer)
     approve = _waiting(RunHandle.approve)
     rename = _waiting(RunHandle.rename)
+    compact = _waiting(RunHandle.compact)
     withdraw = _waiting(RunHandle.withdraw)
     halt = _waiting(RunHandle.halt)
     stop = _waiting(RunHandle.stop)
