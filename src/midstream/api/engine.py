@@ -27,6 +27,7 @@ from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import require_trust
 from midstream.config.private_files import FileMissing
 from midstream.core.notices import Envelope
+from midstream.core.pictures import mark_of
 from midstream.core.run import definition_of
 from midstream.language.errors import JournalMoved, RunOwned, UserMistake
 from midstream.language.names import Json, Mode, python_file
@@ -37,6 +38,7 @@ from midstream.runtime.engine.resume import Choice, mail_taken, take_up
 from midstream.runtime.engine.time_travel import fork
 from midstream.runtime.handlers import Handler, ScriptHandlers
 from midstream.runtime.json_values import json_text
+from midstream.runtime.pictures import kept_picture
 from midstream.runtime.ports import Clock, Model
 from midstream.runtime.python_workflow import Workflow
 from midstream.runtime.storage import KeptRun, Place, walk
@@ -383,6 +385,20 @@ class Engine:
             if workflow in (None, kept.summary.workflow):
                 listed.append(self._info(kept))
         return listed
+
+    async def info(self, id: str) -> RunInfo | None:
+        """Return what a list shows of the run of exactly this id, None where there is none."""
+        kept = await self.local.store.run(id)
+        return None if kept is None else self._info(kept)
+
+    async def keep_picture(self, data: bytes, name: str = "") -> str:
+        """Return the mark that stands for a picture in words said to a run; the picture is kept by then.
+
+        Raises:
+            UserMistake: it is no picture that can be shown to a model.
+            JournalFull: there is no room for it.
+        """
+        return mark_of(await kept_picture(data, name, self.local.world.blobs))
 
     async def _place(self, run: RunInfo | str) -> Place:
         if isinstance(run, RunInfo):

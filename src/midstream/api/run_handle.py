@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Final, Literal, TypeAlias
 
+from midstream.api.turn import Turn
 from midstream.app.headless import Asking, Given, go_on
 from midstream.core.events import AnyFact, RunFailed, RunStopped
 from midstream.core.notices import AnyNotice, Envelope
@@ -319,6 +320,25 @@ class RunHandle:
             async for envelope in events:
                 if transient or envelope.seq is not None:
                     yield envelope
+
+    def turn(self, since: int | None = None, *, through_approvals: bool = False) -> Turn:
+        """Return what happens from here to the end of a turn: enter it, say something, and read it.
+
+            async with run.turn() as turn:
+                await run.say("about snow, please")
+                async for envelope in turn:
+                    ...
+
+        The events are those of `numbered`. They end once only a person can move the run on, it has
+        ended, or it asked something new (branches beside that go on). What streams is whole: before the
+        fact that ends a reply, all of its text has come as `text_delta`.
+
+        Args:
+            since: how many facts to leave out; None: those there are.
+            through_approvals: go on where only a yes or no to tool calls is waited for, until somebody
+                has given it.
+        """
+        return Turn(self._machine, since, through_approvals=through_approvals)
 
     async def close(self) -> None:
         """Follow a run of another process no more. A run of this one goes on as it is."""

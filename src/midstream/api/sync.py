@@ -278,6 +278,14 @@ class SyncEngine:
         )
         return self._loop.wait(listing)
 
+    def info(self, id: str) -> RunInfo | None:
+        """Return what a list shows of a run; see `Engine.info`."""
+        return self._loop.wait(self._engine.info(id))
+
+    def keep_picture(self, data: bytes, name: str = "") -> str:
+        """Return the mark of a picture that is kept; see `Engine.keep_picture`."""
+        return self._loop.wait(self._engine.keep_picture(data, name))
+
     def workflows(self) -> dict[str, str]:
         """Return the description of every workflow that can be started by name."""
         return self._loop.wait(self._engine.workflows())

@@ -1,0 +1,162 @@
+"""One turn of a run, as somebody hears it who has just said something: `RunHandle.turn`.
+
+It ends once only a person can move the run on, the run has ended, or something new is asked. Its pieces
+of text are whole. As notices they may come late or be lost: whoever begins to listen in the middle of a
+reply missed the beginning, and of a run of another process some may never come. The facts say what a reply
+was (`reply_shown` as it goes, and the fact that ends it), so what is missing is told before that fact.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from typing import Final
+
+from midstream.core import events as e
+from midstream.core.notices import Envelope, TextDelta
+from midstream.runtime.engine.remote import RemoteMachine
+from midstream.runtime.state_machine import WorkflowStateMachine
+
+_ENDS: Final = (e.AgentResponded, e.AgentFailed, e.ReplyCut, e.Interrupted)
+
+
+class Turn:
+    """What happens in a run from here to the end of its turn. Made by `RunHandle.turn`."""
+
+    def __init__(
+        self,
+        machine: WorkflowStateMachine | RemoteMachine,
+        since: int | None,
+        *,
+        through_approvals: bool,
+    ) -> None:
+        self._through_approvals = through_approvals
+        self._since = machine.run.seq if since is None else since
+        self._machine = machine
+        self._queue: asyncio.Queue[Envelope | None] = asyncio.Queue()
+        self._reading: asyncio.Task[None] | None = None
+        self._replies: dict[str, _Reply] = {}
+        self._begun: list[tuple[str, str, str]] = []
+        self._begun_at = self._since
+
+    async def __aenter__(self) -> "Turn":
+        self._reading = asyncio.create_task(self._read(), name=f"turn of {self._machine.id}")
+        await asyncio.sleep(0)  # by then it has subscribed: nothing that is said now is missed
+        self._begun_at = self._machine.run.seq
+        if isinstance(self._machine, WorkflowStateMachine):
+            self._begun = [
+                (branch, reply.agent, reply.words)
+                for branch, reply in self._machine.streaming()
+                if reply.chars
+            ]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._reading is not None
+        self._reading.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._reading
+
+    async def __aiter__(self) -> AsyncGenerator[Envelope]:
+        """Yield the facts since, in order, and the notices as they come.
+
+        Raises:
+            MidstreamError: the journal cannot be read any more.
+        """
+        last = self._since
+        for piece in self._under_way(last):
+            yield piece
+        is_over = self._is_at_rest(last)
+        while not is_over:
+            envelope = await self._queue.get()
+            if envelope is None:
+                await self._ended()
+                return
+            if envelope.seq is None or envelope.seq > self._begun_at:
+                for piece in self._under_way(self._begun_at):
+                    yield piece
+            for each in self._whole(envelope):
+                yield each
+            if envelope.seq is not None:
+                last = envelope.seq
+                for piece in self._under_way(last):
+                    yield piece
+                is_over = self._is_at_rest(last) or self._is_asked(envelope)
+
+    async def _read(self) -> None:
+        """Read everything as it comes, however slowly the turn itself is read."""
+        try:
+            async with aclosing(self._machine.events(self._since)) as events:
+                async for envelope in events:
+                    self._queue.put_nowait(envelope)
+        finally:
+            self._queue.put_nowait(None)
+
+    async def _ended(self) -> None:
+        assert self._reading is not None
+        await self._reading
+
+    def _is_at_rest(self, last: int) -> bool:
+        run = self._machine.run
+        if last < run.seq:
+            return False
+        if run.is_over or not run.is_parked:
+            return run.is_over
+        kinds = {question.kind for question in run.inbox.open_questions}
+        return not (self._through_approvals and kinds == {"approval"})
+
+    def _is_asked(self, envelope: Envelope) -> bool:
+        """Return whether this asks something that is still open. An approval ends no turn."""
+        match envelope.event:
+            case e.QuestionAsked(question_id=id, kind="question"):
+                return any(question.id == id for question in self._machine.run.inbox.open_questions)
+        return False
+
+    def _under_way(self, last: int) -> Iterator[Envelope]:
+        """Yield what replies had shown when the listening began, once the facts up to then were told."""
+        if last < self._begun_at:
+            return
+        for branch, agent, words in self._begun:
+            reply = self._replies.setdefault(branch, _Reply())
+            yield from self._piece(branch, agent, reply.rest_of(words))
+        self._begun.clear()
+
+    def _whole(self, envelope: Envelope) -> Iterator[Envelope]:
+        """Yield an event, behind the text that should have come before it."""
+        event = envelope.event
+        reply = self._replies.setdefault(event.branch, _Reply())
+        if isinstance(event, TextDelta):
+            if not reply.has_gap:
+                reply.told += event.text
+                yield envelope
+            return
+        if isinstance(event, e.ReplyShown):
+            reply.shown += event.text
+            missing = reply.rest_of(reply.shown)
+            # What comes next as a notice is beyond what is known: from here on the facts tell.
+            reply.has_gap |= bool(missing)
+            yield from self._piece(event.branch, event.agent, missing, envelope.at)
+        elif isinstance(event, _ENDS):
+            text = event.text if isinstance(event, e.AgentResponded) else event.partial
+            yield from self._piece(event.branch, event.agent, reply.rest_of(text), envelope.at)
+            del self._replies[event.branch]
+        yield envelope
+
+    def _piece(self, branch: str, agent: str, text: str, at: float = 0.0) -> Iterator[Envelope]:
+        if text:
+            self._replies[branch].told += text
+            delta = TextDelta(branch=branch, agent=agent, text=text)
+            yield Envelope(run=self._machine.id, at=at, event=delta)
+
+
+class _Reply:
+    """A reply under way: what was told of it, what facts say was shown, and whether pieces are missing."""
+
+    def __init__(self) -> None:
+        self.told = ""
+        self.shown = ""
+        self.has_gap = False
+
+    def rest_of(self, words: str) -> str:
+        """Return what of the words was not told yet; "" where what was told is something else."""
+        return words[len(self.told) :] if words.startswith(self.told) else ""
