@@ -1,6 +1,7 @@
-"""MCP servers from the command line: how they stand, and a person's yes to what they offer."""
+"""MCP from the command line: servers, a person's yes to what they offer, and midstream as one."""
 
 import asyncio
+import signal
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -8,13 +9,23 @@ import click
 
 from midstream.app.assembly import Options, configured, mcp_of
 from midstream.app.commands.permission_commands import NONE, SLOW_S
-from midstream.cli.options import RUNS, takes
+from midstream.cli.options import RUNS, SETTINGS, takes
 from midstream.cli.output import FAILED, FINISHED, note, say, say_object
+from midstream.config.open_settings import require_trust
 from midstream.language.errors import UserMistake
-from midstream.system.own_process import STDIN, STDOUT, is_terminal
+from midstream.system.own_process import (
+    HANGUPS,
+    STDIN,
+    STDOUT,
+    is_terminal,
+    load_without_collecting,
+    run_until_signalled,
+    settle_memory,
+)
 from midstream.tui.terminal_questions import is_yes
 
 if TYPE_CHECKING:
+    from midstream.api.engine import Engine
     from midstream.tools.mcp.approval import Approvals
 
 
@@ -101,6 +112,49 @@ def forget_command(options: Options, name: str) -> int:
         return FINISHED
 
     return _with(options, work)
+
+
+@mcp.command("serve")
+@click.option(
+    "--deny-approvals",
+    is_flag=True,
+    help="Refuse what needs a person's approval, in place of waiting for one.",
+)
+@takes(*SETTINGS)
+def serve_command(options: Options, deny_approvals: bool) -> int:
+    """Let other agents start and steer runs here: an MCP server on stdin and stdout.
+
+    It is started by the agent: its settings name this command. Approvals are a person's, at midstream's own
+    console, whoever started the run.
+    """
+    config = configured(options)
+    if options.trusts_workspace is None:
+        require_trust(config)
+    note(*config.notices)
+    load_without_collecting()
+    try:
+        from midstream.mcp_server.stdio import serve_stdio
+    except ImportError as error:
+        raise UserMistake(
+            f"midstream mcp serve needs a library that is not installed ({error.name}).",
+            hint="Run: pip install 'midstream[mcp]'",
+        ) from None
+
+    async def opened() -> "Engine":
+        from midstream.api.engine import open
+
+        engine = await open(
+            options.workspace,
+            model=options.model,
+            trust=options.trusts_workspace,
+            permissions=options.permission_mode,
+        )
+        settle_memory()
+        return engine
+
+    work = serve_stdio(opened, approvals="deny" if deny_approvals else "ask")
+    run_until_signalled(work, signals=(signal.SIGINT, *HANGUPS))
+    return FINISHED
 
 
 def _with(options: Options, work: "Callable[[Approvals], Awaitable[int]]") -> int:

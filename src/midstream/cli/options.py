@@ -38,7 +38,7 @@ JSON: Final = (
 RUNS: Final = (_workspace("The folder whose runs are meant"), *JSON)
 """Those of commands about runs, which need no model and read no settings."""
 
-COMMON: Final = (
+SETTINGS: Final = (
     click.option("--model", metavar="MODEL", help="A model such as openai:gpt-5, or offline."),
     _workspace("The folder to work in"),
     click.option(
@@ -51,6 +51,11 @@ COMMON: Final = (
         type=click.Choice(["plan", "ask", "auto", "full"]),
         help="What may happen unasked; full asks you to type a word first.",
     ),
+)
+"""Those of what works with settings and models, for as long as it is there."""
+
+COMMON: Final = (
+    *SETTINGS,
     click.option(
         "--allow",
         multiple=True,
