@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from midstream.mcp_server import waiting
 from midstream.mcp_server.forms import answer_in, form_of
 from midstream.mcp_server.server import server_of
 from midstream.mcp_server.told import is_for_callers
+from midstream.safety.sanitize import sanitized
 from midstream.testing import Gate, ScriptedModel, asks, call, says
 
 __all__ = ["here"]
@@ -388,6 +389,7 @@ async def test_a_run_that_was_left_goes_on_here_once_it_is_waited_for(here: Plac
         await wire.engine.close()
     async with wired(here, "Again.") as wire:
         assert (await wire("run_status", run=run))["status"] == "left"
+        assert (await wire("stop_run", run=run, how="halt"))["status"] == "left"
         assert here.models[-1].requests == []
         assert (await wire("list_runs"))["runs"][0]["process"] == "none"
 
@@ -558,6 +560,37 @@ async def test_whose_words_they_are_is_plain_whatever_a_client_calls_itself(
         assert [each.source for each in await _heard(wire.engine, run)] == [source]
 
 
+async def test_choices_that_cannot_be_drawn_are_chosen_by_number(here: Place) -> None:
+    elicit, shown = form("accept", {"answer": "2"})
+    script = (asks("Which?", choices=["\x1b[31mred", "blue"]), "Blue it is.")
+    async with wired(here, *script, elicit=elicit) as wire:
+        told = await wire("start_run", workflow="talk", wait_s=60)
+        assert told["output"] == "Blue it is."
+        field = shown[0].requested_schema["properties"]["answer"]
+        assert field["description"] == "By number: 1 ␛[31mred, 2 blue"
+
+
+async def test_a_chat_of_another_agent_is_none_that_a_person_goes_on_with(here: Place) -> None:
+    async with wired(here, "Hello.") as wire:
+        run = (await wire("start_run", workflow="role:dude", input="Hi", wait_s=60))["run"]
+        kept = await wire.engine.local.store.run(run)
+        assert kept is not None
+        assert kept.summary.is_unattended
+
+
+async def test_pages_of_events_stay_small_whatever_is_in_them(here: Place) -> None:
+    async with wired(here, "y" * 150_000) as wire:
+        run = (await wire("start_run", workflow="talk", input="x" * 150_000, wait_s=60))["run"]
+        seen, since, is_end = list[int](), 0, False
+        while not is_end:
+            page = await wire("run_events", run=run, since=since, limit=200, typed=True)
+            assert len(json.dumps(page)) < 400_000
+            seen += [each["seq"] for each in page["events"]]
+            since, is_end = page["next"], page["is_end"]
+        assert seen == [*range(1, len(seen) + 1)]
+        assert any("left_out" in each["event"] for each in page["events"])
+
+
 async def test_an_output_that_is_too_long_is_told_as_far_as_it_goes(here: Place) -> None:
     async with wired(here, "y" * 150_000) as wire:
         told = await wire("start_run", workflow="talk", wait_s=60)
@@ -598,7 +631,18 @@ FORMS: tuple[tuple[dict[str, Any] | None, Any, Any], ...] = (
     ({"type": ["string", "null"]}, {"answer": "x"}, "x"),
     ({"anyOf": [{"type": "string"}]}, {"answer": "x"}, "x"),
     ({"type": "object", "properties": 7, "required": 8}, {"answer": "{}"}, "{}"),
+    ({"enum": ["\x1b[31m", "b"]}, {"answer": "b"}, "b"),
+    ({"type": "object", "properties": {"\u202e": {"type": "string"}}}, {"answer": "{}"}, "{}"),
 )
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Yield every text within a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in (*value, *value.values()) if isinstance(value, dict) else value:
+            yield from texts(each)
 
 
 def test_any_schema_becomes_a_form_that_clients_take_and_the_answer_is_read_back() -> None:
@@ -610,4 +654,5 @@ def test_any_schema_becomes_a_form_that_clients_take_and_the_answer_is_read_back
         made = ElicitRequestFormParams(message="?", requested_schema=form_of(question))
         Strict.model_validate(made.model_dump(by_alias=True, exclude_none=True))
         assert answer_in(question, content) == answer, schema
+        assert all(sanitized(text) == text for text in texts(made.requested_schema)), schema
         assert not answer_in(question, None), schema

@@ -131,6 +131,8 @@ def serve_command(options: Options, deny_approvals: bool) -> int:
     if options.trusts_workspace is None:
         require_trust(config)
     note(*config.notices)
+    if is_terminal(STDIN):
+        note("This speaks MCP on stdin and stdout: an agent starts it. Ctrl-C ends it.")
     load_without_collecting()
     try:
         from midstream.mcp_server.stdio import serve_stdio

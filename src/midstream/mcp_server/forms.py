@@ -11,6 +11,7 @@ import msgspec
 
 from midstream.core.question import Question
 from midstream.language.names import Json
+from midstream.mcp_server.told import capped
 from midstream.safety.sanitize import sanitized
 from midstream.views.calls_in_words import question_heading
 
@@ -31,9 +32,7 @@ _FORMATS: Final = ("email", "uri", "date", "date-time")
 
 def message_of(question: Question) -> str:
     """Return who asks what, made harmless for a terminal."""
-    words = sanitized(f"{question_heading(question)}: {question.text}")
-    more = len(words) - MAX_TEXT
-    return words if more <= 0 else f"{words[:MAX_TEXT]} [+{more:,} characters]"
+    return capped(sanitized(f"{question_heading(question)}: {question.text}"), MAX_TEXT)
 
 
 def form_of(question: Question) -> dict[str, Json]:
@@ -63,13 +62,16 @@ def _parts(question: Question) -> dict[str, Json] | None:
         if isinstance(properties, dict)
         else {}
     )
-    return fields if fields and all(fields.values()) else None
+    return fields if _are_plain(list(fields)) and all(fields.values()) else None
 
 
 def _whole(question: Question) -> dict[str, Json]:
     """Return the one field of an answer that is no such object."""
-    if question.choices:
+    if _are_plain(question.choices):
         return {"type": "string", "enum": list(question.choices)}
+    if question.choices:  # a number picks one, too
+        listed = (f"{number} {choice}" for number, choice in enumerate(question.choices, 1))
+        return {"type": "string", "description": sanitized(f"By number: {', '.join(listed)}")}
     if question.schema is None:
         return {"type": "string"}
     told = msgspec.json.encode(question.schema).decode()[:MAX_TEXT]
@@ -92,5 +94,11 @@ def _field(schema: Any) -> dict[str, Json] | None:
         field[key] = sanitized(value) if isinstance(value, str) else value
     if choices is None:
         return field
-    are_words = isinstance(choices, list) and all(isinstance(each, str) for each in choices)
-    return {**field, "enum": choices} if kind == "string" and choices and are_words else None
+    return {**field, "enum": choices} if kind == "string" and _are_plain(choices) else None
+
+
+def _are_plain(names: Any) -> bool:
+    """Return whether there are names, and all of them can be drawn as they are."""
+    if not isinstance(names, list | tuple) or not names:
+        return False
+    return all(isinstance(each, str) and sanitized(each) == each for each in names)

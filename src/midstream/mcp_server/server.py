@@ -54,7 +54,9 @@ from midstream.mcp_server.tools import (
 from midstream.mcp_server.waiting import InputRequired, State, Wait
 from midstream.safety.decoding import BadValue, checked
 from midstream.safety.sanitize import sanitized
+from midstream.system.offloop import in_thread
 from midstream.system.own_process import own_redactor
+from midstream.views.listing import MCP
 
 RUNS: Final = "midstream://runs/"
 """The address of a run as a resource begins so."""
@@ -119,7 +121,8 @@ class _Handlers:
                 code=INVALID_PARAMS, message=f"There is no tool {params.name[:60]!r}: {named}."
             )
         try:
-            arguments = _decoded(tool, params.arguments or {})
+            given = params.arguments or {}
+            arguments = await in_thread(lambda: _decoded(tool, given))  # they may be a lot
             return _result(await self._called(context, params, tool, arguments))
         except InputRequired as wanted:
             return _asked(wanted)
@@ -220,7 +223,7 @@ def source_of(context: Any) -> str:
     params = context.session.client_params
     name = "" if params is None else params.client_info.name
     plain = re.sub("[^A-Za-z0-9._-]+", "-", name[:200]).strip("-")[:40]
-    return f"mcp:{plain or 'client'}"
+    return f"{MCP}{plain or 'client'}"
 
 
 def _decoded(tool: Tool, arguments: Mapping[str, Any]) -> Arguments:

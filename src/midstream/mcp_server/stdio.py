@@ -1,14 +1,14 @@
 """The client that started us, at the other end of stdin and stdout: nothing but the protocol stands there.
 
-Both descriptors are taken away for as long as it is served, so that a stray `print` or a child that reads
-meets neither. Threads of our own read and write: one that hangs keeps nothing from ending.
+Both descriptors are taken away, so that a stray `print` or a child that reads meets neither. Threads of our
+own read and write: one that hangs keeps nothing from ending.
 """
 
 import asyncio
 import contextlib
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final, Literal, cast
 
 from mcp.server.context import CallNext, HandlerResult
@@ -48,11 +48,11 @@ async def serve_stdio(
 
     server.middleware.append(open_soon)
     try:
-        with _wire() as (read, write):
-            lines, out = _Lines(read), _Out(write)
-            async with stdio_server(cast(Any, lines), cast(Any, out)) as (incoming, outgoing):
-                lines.refuse = outgoing.send
-                await server.run(incoming, outgoing, server.create_initialization_options())
+        read, write = _wire()
+        lines, out = _Lines(read), _Out(write)
+        async with stdio_server(cast(Any, lines), cast(Any, out)) as (incoming, outgoing):
+            lines.refuse = outgoing.send
+            await server.run(incoming, outgoing, server.create_initialization_options())
     finally:
         await opening.close()
 
@@ -92,20 +92,17 @@ _SOON_S: Final = 0.05
 """Seconds in which an answer is written: loading the engine would hold it up."""
 
 
-@contextlib.contextmanager
-def _wire() -> Iterator[tuple[int, int]]:
-    """Give descriptors of the client; meanwhile stdin is empty, and stdout is stderr."""
+def _wire() -> tuple[int, int]:
+    """Return descriptors of the client. From now on stdin is empty, and stdout is stderr.
+
+    For good: what somebody has printed may be written no sooner than when the process ends.
+    """
     wire = os.dup(STDIN), os.dup(STDOUT)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, STDIN)
     os.close(nothing)
     os.dup2(STDERR, STDOUT)
-    try:
-        yield wire
-    finally:
-        os.dup2(wire[0], STDIN)
-        os.dup2(wire[1], STDOUT)
-        # Not closed: a thread may still hang on one of them, and the number must stay theirs.
+    return wire
 
 
 class _Lines:

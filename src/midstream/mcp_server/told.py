@@ -239,14 +239,22 @@ def process_of(info: RunInfo | None) -> Process:
 def event_told(envelope: Envelope, *, is_typed: bool) -> EventTold:
     """Return a fact in plain words, and with all its fields where that is wanted."""
     words = event_words(envelope)
-    more = len(words) - EVENT_CHARS
+    event = envelope.to_dict() if is_typed else None
+    if event is not None and (size := len(msgspec.json.encode(event))) > MOST_CHARS:
+        event = {"type": envelope.type, "left_out": f"{size:,} bytes: midstream events --json"}
     return EventTold(
         seq=envelope.seq or 0,
         at=envelope.at,
         type=envelope.type,
-        words=words if more <= 0 else f"{words[:EVENT_CHARS]} [+{more:,} characters]",
-        event=envelope.to_dict() if is_typed else None,
+        words=capped(words, EVENT_CHARS),
+        event=event,
     )
+
+
+def capped(words: str, most: int) -> str:
+    """Return words of at most so many characters, and how many more there are."""
+    more = len(words) - most
+    return words if more <= 0 else f"{words[:most]} [+{more:,} characters]"
 
 
 def _workflow(run: RunHandle) -> str:

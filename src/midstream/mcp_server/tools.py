@@ -13,6 +13,7 @@ from midstream.language.errors import UserMistake, did_you_mean
 from midstream.language.names import Json
 from midstream.mcp_server.told import (
     Events,
+    EventTold,
     Offered,
     Rows,
     RunTold,
@@ -25,6 +26,8 @@ from midstream.runtime.ports import Receipt
 
 MAX_WAIT_S: Final = 600
 MAX_WORDS: Final = 100_000
+MOST_IN_A_PAGE: Final = 200_000
+"""Bytes after which a page of events ends."""
 
 Run: TypeAlias = Annotated[
     str,
@@ -210,11 +213,16 @@ class Client:
         """Return a page of a run's facts."""
         id = (await self._found(wanted.run)).id
         facts = await self.engine.facts(id, wanted.since, wanted.limit + 1)
-        page = facts[: wanted.limit]
+        page, size = list[EventTold](), 0
+        for fact in facts[: wanted.limit]:
+            if size > MOST_IN_A_PAGE:
+                break
+            page.append(event_told(fact, is_typed=wanted.typed))
+            size += len(msgspec.json.encode(page[-1]))
         return Events(
             run=id,
-            events=tuple(event_told(each, is_typed=wanted.typed) for each in page),
-            next=(page[-1].seq or 0) if page else wanted.since,
+            events=tuple(page),
+            next=page[-1].seq if page else wanted.since,
             is_end=len(facts) == len(page),
         )
 

@@ -29,6 +29,9 @@ HEADLESS: Final = "headless"
 UNATTENDED: Final = (PIPE, HEADLESS)
 """Sources of words that nobody has typed: lines of a pipe, and what `midstream chat` was given."""
 
+MCP: Final = "mcp:"
+"""The source of what another agent says begins so, before its name."""
+
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is listed of a run. Times are in seconds since 1970.
@@ -78,6 +81,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.heard_at == seq - 1 > 0
 
 
+def is_of_program(source: str) -> bool:
+    """Return whether nobody has typed words of this source: chats of them are no person's to go on with."""
+    return source in UNATTENDED or source.startswith(MCP)
+
+
 def is_heard(disposition: Disposition) -> bool:
     """Return whether words took effect at all."""
     return disposition not in ("rejected", "withdrawn")
@@ -104,7 +112,7 @@ def _changes(summary: Summary, envelope: Envelope) -> dict[str, object]:
             return {} if envelope.event.branch else {"state": target}
         case e.InputReceived(text=text, source=source):
             first = {} if summary.first else {"first": shortened(" ".join(text.split()), _FIRST)}
-            is_one = source in UNATTENDED and (summary.is_unattended or not summary.first)
+            is_one = is_of_program(source) and (summary.is_unattended or not summary.first)
             return {**first, "is_unattended": is_one}
         case e.InputDisposed(input_id=id, disposition=disposition):
             return _heard(summary, id, disposition, envelope.seq or 0)
