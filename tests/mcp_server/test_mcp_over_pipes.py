@@ -230,6 +230,19 @@ def test_a_signal_ends_it_though_its_client_does_not_leave(home: Path) -> None:
         assert server.wait(DEADLINE_S) == 128 + signal.SIGTERM
 
 
+@pytest.mark.slow
+def test_a_client_that_reads_no_more_ends_it_by_leaving(home: Path) -> None:
+    with started(home) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stderr is not None
+        server.stdout.close()
+        server.stdin.write(HELLO + b"\n" + READY + b"\n" + request(2, "tools/list") + b"\n")
+        server.stdin.close()
+
+        assert (server.wait(DEADLINE_S), server.stderr.read()) == (0, b"")
+
+
 async def test_a_host_serves_it_over_http(home: Path) -> None:
     import uvicorn
     from starlette.applications import Starlette

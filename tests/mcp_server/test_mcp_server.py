@@ -11,7 +11,7 @@ import pytest
 from api_kit import TALK, Place, here, write
 from deadline import DEADLINE_S, jump
 from mcp import Client, MCPError
-from mcp_types import CallToolResult, ElicitResult, Implementation
+from mcp_types import CallToolResult, ElicitResult, ErrorData, Implementation
 
 import midstream
 from midstream.core.question import OUTCOMES, Question
@@ -209,6 +209,19 @@ async def test_a_form_that_is_declined_leaves_the_question_open(
         assert told["output"] == "Fine."
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_client_that_fails_to_ask_leaves_the_question_open(here: Place, era: str) -> None:
+    async def elicit(_: Any, __: Any) -> ErrorData:
+        return ErrorData(code=-32603, message="no screen")
+
+    async with wired(here, asks("Sure?"), "Fine.", era=era, elicit=elicit) as wire:
+        with contextlib.suppress(MCPError):  # the newer client's own
+            assert (await wire("start_run", workflow="talk", wait_s=60))["questions"]
+        (row,) = (await wire("list_runs"))["runs"]
+        told = await wire("answer_question", run=row["run"], answer="yes")
+        assert told["heard"]["handling"] == "answer"
+
+
 async def test_a_form_that_nobody_fills_in_ends_when_the_question_is_answered_elsewhere(
     here: Place,
 ) -> None:
@@ -231,7 +244,10 @@ async def test_a_form_that_nobody_fills_in_ends_when_the_question_is_answered_el
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_nothing_a_client_can_do_approves_a_call(here: Place, era: str) -> None:
+async def test_nothing_a_client_can_do_approves_a_call_and_it_can_wait_for_who_does(
+    here: Place, era: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "ALIVE_S", 0.01)
     elicit, shown = form("accept", {"answer": "yes"})
     script = (call("write_file", path="a.txt", content="hi"), "Written.")
     async with wired(here, *script, era=era, elicit=elicit) as wire:
@@ -252,9 +268,11 @@ async def test_nothing_a_client_can_do_approves_a_call(here: Place, era: str) ->
         )
         assert not (here.workspace / "a.txt").exists()
 
+        waits = asyncio.create_task(wire("run_status", run=run, wait_s=60))
+        await wire.hears("dude is waiting for your approval")
         person = await wire.engine.get(run)
         await person.approve(person.questions[0])
-        assert (await wire("run_status", run=run, wait_s=60))["output"] == "Written."
+        assert (await waits)["output"] == "Written."
         assert (here.workspace / "a.txt").read_text() == "hi"
 
 

@@ -160,7 +160,8 @@ class _Handlers:
             await wait.answer(
                 acted.run, {id: r for id, r in given.items() if isinstance(r, ElicitResult)}
             )
-        await wait.until(acted.run, getattr(arguments, "wait_s", 0))
+        seconds = getattr(arguments, "wait_s", 0)
+        await wait.until(acted.run, seconds, only_looks=acted.only_looks)
         return await _told(client, acted, wait)
 
     # --- resources --------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final, Literal, cast
 
+import anyio
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
@@ -167,7 +168,10 @@ class _Out:
             while left:
                 left = left[os.write(self._descriptor, left) :]
 
-        await in_thread(whole, name="midstream-mcp-write")
+        try:
+            await in_thread(whole, name="midstream-mcp-write")
+        except OSError as error:
+            raise anyio.ClosedResourceError from error  # it has gone; its stdin says so, too
 
     async def flush(self) -> None:
         """Do nothing: it is written."""

@@ -159,6 +159,11 @@ def open_to_callers(run: RunHandle) -> tuple[Question, ...]:
     return tuple(question for question in run.questions if is_for_callers(question))
 
 
+def open_to_people(run: RunHandle) -> tuple[Question, ...]:
+    """Return what waits for a person's decision, the oldest first."""
+    return tuple(q for q in run.questions if q.kind != "input" and not is_for_callers(q))
+
+
 def run_told(run: RunHandle, process: Process, receipt: Receipt | None = None) -> RunTold:
     """Return how a run stands.
 
@@ -169,8 +174,7 @@ def run_told(run: RunHandle, process: Process, receipt: Receipt | None = None) -
     """
     if run.run.is_over:
         process = "none"  # it may be a moment until that is written down
-    questions = open_to_callers(run)
-    others = [q for q in run.questions if q.kind != "input" and not is_for_callers(q)]
+    questions, others = open_to_callers(run), open_to_people(run)
     status = _status(run, process, bool(questions), bool(others))
     output, missing = _capped(run.output)
     reply, more = _capped(run.reply if run.output is None else "")
@@ -283,7 +287,8 @@ def _next(run: str, status: Status, process: Process, questions: tuple[Question,
             way = "/resume" if process == "none" else "/attach"
             return (
                 f"Only a person can decide, and no tool does: in a terminal in this folder, midstream "
-                f"and there {way} {run}. Tell your user; say_to_run with a policy changes course instead."
+                f"and there {way} {run}. Tell your user; run_status with wait_s then waits for them. "
+                "say_to_run changes course instead."
             )
         case "left":
             return "run_status with wait_s, or say_to_run, goes on with it."

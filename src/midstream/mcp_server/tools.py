@@ -168,10 +168,11 @@ AnyArguments: TypeAlias = (
 
 
 class Acted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call about a run has done, before it waits."""
+    """What a call about a run has done, before it waits. `only_looks`: nothing."""
 
     run: RunHandle
     receipt: Receipt | None = None
+    only_looks: bool = False
 
 
 class Client:
@@ -251,7 +252,8 @@ class Client:
 
     async def status(self, wanted: RunStatus) -> Acted:
         """Return a run; one that no process runs goes on here where it is waited for."""
-        return Acted(run=await self.run(wanted.run, goes_on=wanted.wait_s > 0))
+        run = await self.run(wanted.run, goes_on=wanted.wait_s > 0)
+        return Acted(run=run, only_looks=True)
 
     async def say(self, wanted: SayToRun) -> Acted:
         """Say something to a run. Words answer no question by chance."""

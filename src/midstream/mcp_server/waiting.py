@@ -19,7 +19,7 @@ import msgspec
 from midstream.api.run_handle import RunHandle
 from midstream.core.question import Question
 from midstream.mcp_server.forms import answer_in, form_of, message_of
-from midstream.mcp_server.told import open_to_callers
+from midstream.mcp_server.told import open_to_callers, open_to_people
 from midstream.runtime.ports import Receipt
 from midstream.safety.sanitize import sanitized
 from midstream.views.cells import one_line, shortened
@@ -116,8 +116,11 @@ class Wait:
 
         return self._context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
-    async def until(self, run: RunHandle, seconds: float) -> None:
+    async def until(self, run: RunHandle, seconds: float, *, only_looks: bool = False) -> None:
         """Return once the run has ended, waits for somebody this call cannot reach, or in time.
+
+        What a person was to decide before a call that `only_looks` is known to its client: it waits for
+        them.
 
         Raises:
             InputRequired: the client is to ask its user.
@@ -126,6 +129,7 @@ class Wait:
             return
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
+        known = open_to_people(run) if only_looks else ()
         async with _following(run) as news:
             while not run.run.is_over:
                 question = self._next_question(run)
@@ -135,6 +139,8 @@ class Wait:
                     deadline += loop.time() - began
                     continue
                 is_at_rest = question is not None or run.status in ("waiting", "suspended")
+                if question is None and known and open_to_people(run) == known:
+                    is_at_rest = False
                 left = deadline - loop.time()
                 if is_at_rest or left <= 0 or news.is_over:
                     return
@@ -167,8 +173,12 @@ class Wait:
         async with _beside(asked) as asking:
             while not (asking.done() or news.is_over or question not in run.questions):
                 await self._news(news, ALIVE_S, asking)
-            if asking.done():
-                await self._take(run, question, asking.result())
+            if not asking.done():
+                return
+            if asking.exception() is not None:  # it has forms, and yet it could not ask
+                self._declined.add(question.id)
+                return
+            await self._take(run, question, asking.result())
 
     async def _take(self, run: RunHandle, question: Question, result: "ElicitResult") -> None:
         """Give the run what the client's user said. What does not fit leaves the question open."""
