@@ -391,6 +391,10 @@ class Engine:
         kept = await self.local.store.run(id)
         return None if kept is None else self._info(kept)
 
+    async def changed(self, timeout_s: float) -> None:
+        """Return once something may have been written to the journal, by anybody, or in time."""
+        await self.local.store.changed(timeout_s)
+
     async def keep_picture(self, data: bytes, name: str = "") -> str:
         """Return the mark that stands for a picture in words said to a run; the picture is kept by then.
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from midstream.api.turn import Turn
 from midstream.app.headless import Asking, Given, go_on
 from midstream.core.events import AnyFact, RunFailed, RunStopped
-from midstream.core.notices import AnyNotice, Envelope
+from midstream.core.notices import AnyNotice, Envelope, TextDelta
 from midstream.core.proposal import Onwards
 from midstream.core.question import Decision, Question
 from midstream.core.run import Run
@@ -125,6 +125,16 @@ class RunHandle:
     def questions(self) -> tuple[Question, ...]:
         """Return the open questions, the oldest first; approvals (`kind`) among them."""
         return self._machine.run.inbox.open_questions
+
+    def streaming(self) -> tuple[TextDelta, ...]:
+        """Return all that is shown of each reply under way here; of another process `events` tell it."""
+        if isinstance(self._machine, RemoteMachine):
+            return ()
+        replies = self._machine.streaming()
+        return tuple(
+            TextDelta(branch=branch, agent=reply.agent, text=reply.words)
+            for branch, reply in replies
+        )
 
     # --- what is said to it -----------------------------------------------------------------
 

@@ -33,6 +33,7 @@ _COMMANDS: Final = {
         "chat": "run.chat",
         "run": "run.run",
         "resume": "run.resume",
+        "web": "web.web",
     },
     "Runs, from any terminal": {
         "runs": "runs.runs",

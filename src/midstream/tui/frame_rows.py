@@ -8,7 +8,7 @@ import msgspec
 from midstream.app.ui import Console, Status
 from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
-from midstream.core.routing import Destination, Returned, Route, Unclear, address_of, is_command
+from midstream.core.routing import Destination, Route, is_command
 from midstream.core.todo import TodoItem
 from midstream.language.names import CHAT, mode_words
 from midstream.safety.sanitize import sanitized
@@ -25,7 +25,7 @@ from midstream.tui.live_region import LiveText
 from midstream.tui.styled_lines import Fragment, Line, Row, clipped, rows, width_of
 from midstream.tui.themes import ACCENT, ATTENTION, MUTED
 from midstream.tui.turn_list import keys_for, turn_rows
-from midstream.views.run_status import Waiting
+from midstream.views.run_status import Waiting, what_a_line_does
 from midstream.views.todo_list import open_items, summary_of
 
 
@@ -289,18 +289,13 @@ def _enter(screen: Screen, text: str, seen: frozenset[str], outlived: str) -> st
     if outlived:
         return f"asks once more: {outlived} has ended"
     numbers = {question.id: f"#{question.number}" for question in screen.questions}
-    match found:
-        case Destination() if found.shown_question in numbers:
-            return f"answers {numbers[found.shown_question]}"
-        case Destination(question=None):
-            name, _ = address_of(text)
-            return screen.status.addressees.get(name, screen.status.enter)
-        case Unclear(question=question):
-            return f"asks whether it answers {numbers.get(question, 'a question')}"
-        case Returned(reason=reason):
-            return f"comes back: {reason}"
-        case _:  # It is what the run, or a branch, waits for.
-            return screen.status.enter
+    return what_a_line_does(
+        text,
+        found,
+        numbers=numbers,
+        addressees=screen.status.addressees,
+        otherwise=screen.status.enter,
+    )
 
 
 def _begun_now(screen: Screen, dialog: Dialog) -> str:

@@ -6,7 +6,18 @@ from typing import Final
 import msgspec
 
 from midstream.core.question import Question
-from midstream.core.routing import addressees, as_typed, branch_at, only_agent, policy_of
+from midstream.core.routing import (
+    Destination,
+    Returned,
+    Route,
+    Unclear,
+    address_of,
+    addressees,
+    as_typed,
+    branch_at,
+    only_agent,
+    policy_of,
+)
 from midstream.core.run import InputRecord, Run
 from midstream.views.amounts import time_of_day
 
@@ -98,6 +109,37 @@ def what_enter_does(run: Run) -> str:
     if waiting:
         return f"sends to {waiting}"
     return _unasked(run, _busy(run))
+
+
+def what_a_line_does(
+    line: str,
+    to: Route,
+    *,
+    numbers: Mapping[str, str],
+    addressees: Mapping[str, str],
+    otherwise: str,
+) -> str:
+    """Return what a typed line would do now, as `what_enter_does` says it.
+
+    Args:
+        line: the line.
+        to: whom it is for, as it was judged.
+        numbers: the questions on the screen, such as `#2`, by their ids there.
+        addressees: what `@name words` do; see `what_addressing_does`.
+        otherwise: what a line for nobody in particular does.
+    """
+    match to:
+        case Destination() if to.shown_question in numbers:
+            return f"answers {numbers[to.shown_question]}"
+        case Destination(question=None):
+            name, _ = address_of(line)
+            return addressees.get(name, otherwise)
+        case Unclear(question=question):
+            return f"asks whether it answers {numbers.get(question, 'a question')}"
+        case Returned(reason=reason):
+            return f"comes back: {reason}"
+        case _:  # It is what the run, or a branch, waits for.
+            return otherwise
 
 
 def what_addressing_does(run: Run) -> dict[str, str]:

@@ -1,0 +1,258 @@
+"""The console in a browser: `midstream web`, and what `/web` of the console starts."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import webbrowser
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from midstream.app.assembly import Options, configured
+from midstream.cli.options import SETTINGS, takes
+from midstream.cli.output import FINISHED, note, say
+from midstream.config.manager import ConfigManager
+from midstream.config.open_settings import require_trust
+from midstream.config.private_files import read_capped, shown_path
+from midstream.language.errors import UserMistake
+from midstream.system.offloop import in_thread
+from midstream.system.own_process import (
+    HANGUPS,
+    STDERR,
+    STDIN,
+    STDOUT,
+    is_terminal,
+    load_without_collecting,
+    run_until_signalled,
+    settle_memory,
+)
+
+if TYPE_CHECKING:
+    from midstream.api.engine import Engine
+    from midstream.server.access import Access
+
+PASSWORD: Final = "MIDSTREAM_WEB_PASSWORD"
+"""The environment variable with the password of `--listen`, where no file has it."""
+
+SESSIONS: Final = "web-sessions.json"
+
+_LEAST_PASSWORD: Final = 10
+
+
+@click.command("web")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port on this machine; 0: any.")
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="Let other machines in, too: wants a password (asked, or MIDSTREAM_WEB_PASSWORD).",
+)
+@click.option(
+    "--password-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file with the password, for --listen.",
+)
+@click.option(
+    "--behind-proxy",
+    metavar="URL",
+    help="The address people open, of a reverse proxy on this machine that ends TLS.",
+)
+@click.option(
+    "--user-header",
+    metavar="NAME",
+    help="The header in which that proxy says who has logged in, in place of a password.",
+)
+@click.option(
+    "--open/--no-open", "opens", default=None, help="Open the browser; by default at a desk."
+)
+@takes(*SETTINGS)
+def web(
+    options: Options,
+    port: int | None,
+    listen: str | None,
+    password_file: Path | None,
+    behind_proxy: str | None,
+    user_header: str | None,
+    opens: bool | None,
+) -> int:
+    """Show runs in a browser, talk to them and decide there; on this machine alone, unless told.
+
+    The address it prints lets one browser in, once. Enter prints another, Ctrl-C ends it; runs it began are
+    kept, and go on where they are resumed.
+    """
+    require_extra()
+    config = configured(options)
+    if options.trusts_workspace is None:
+        require_trust(config)
+    note(*config.notices)
+    host, port = _where(listen, port)
+    access = _access(config, host, password_file, behind_proxy, user_header)
+    load_without_collecting()
+    work = _serve(options, access, host, port, opens=opens)
+    run_until_signalled(work, signals=(signal.SIGINT, *HANGUPS))
+    return FINISHED
+
+
+def require_extra() -> None:
+    """Return if what serves is installed.
+
+    Raises:
+        UserMistake: it is not.
+    """
+    try:
+        import segno  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise UserMistake(
+            f"The console in a browser needs a library that is not installed ({error.name}).",
+            hint="Run: pip install 'midstream[web]'",
+        ) from None
+
+
+def _where(listen: str | None, port: int | None) -> tuple[str, int | None]:
+    if listen is None:
+        return "127.0.0.1", port
+    host, colon, text = listen.rpartition(":")
+    host = host.strip("[]")
+    if not (colon and host and text.isdigit() and int(text) < 65536) or port is not None:
+        raise UserMistake(
+            f"--listen {listen} is no address.", hint="Write HOST:PORT, such as 0.0.0.0:8377."
+        )
+    return host, int(text)
+
+
+def _access(
+    config: ConfigManager,
+    host: str,
+    password_file: Path | None,
+    behind_proxy: str | None,
+    user_header: str | None,
+) -> "Access":
+    """Return who may come in. Nobody beside this machine does without a password, or a proxy's word.
+
+    Raises:
+        UserMistake: it would be open to whoever can reach it.
+    """
+    from midstream.server.access import Access, Password, is_loopback
+
+    is_open = not is_loopback(host)
+    if behind_proxy is not None and not behind_proxy.startswith(("https://", "http://")):
+        raise UserMistake(
+            f"--behind-proxy {behind_proxy} is no address.",
+            hint="Write https://NAME as people open it.",
+        )
+    if user_header and (is_open or behind_proxy is None):
+        raise UserMistake(
+            "--user-header believes whoever sends it.",
+            hint="Give it with --behind-proxy, and without --listen: then only this machine can.",
+        )
+    password = None
+    if password_file is not None or is_open or (behind_proxy and not user_header):
+        password = Password(_password(password_file))
+    return Access(
+        host=host,
+        public=behind_proxy or "",
+        password=password,
+        user_header=user_header or "",
+        kept=config.state_dir / SESSIONS,
+    )
+
+
+def _password(file: Path | None) -> str:
+    if file is not None:
+        try:
+            text = read_capped(file).decode("utf-8").strip("\r\n")
+        except UnicodeDecodeError:
+            raise UserMistake(
+                f"{shown_path(file)} is not UTF-8.", hint="Save it as UTF-8."
+            ) from None
+    else:
+        text = os.environ.get(PASSWORD, "")
+    if not text and file is None:
+        if not (is_terminal(STDIN) and is_terminal(STDERR)):
+            raise UserMistake(
+                "Others could reach this: it wants a password.",
+                hint=f"Give --password-file FILE, or set {PASSWORD}.",
+            )
+        text = click.prompt("Password for the browser", hide_input=True, err=True)
+    if len(text) < _LEAST_PASSWORD:
+        raise UserMistake(
+            "The password is too short.", hint=f"Take {_LEAST_PASSWORD} characters or more."
+        )
+    return text
+
+
+async def _serve(
+    options: Options, access: "Access", host: str, port: int | None, *, opens: bool | None
+) -> None:
+    from midstream.api.engine import open
+
+    async with open(
+        options.workspace,
+        model=options.model,
+        trust=options.trusts_workspace,
+        permissions=options.permission_mode,
+    ) as engine:
+        note(*engine.notices)
+        async with pages(engine, access, host=host, port=port) as address:
+            settle_memory()
+            first = access.invitation()
+            say(*_opened_to(access, host, address), first)
+            is_at_desk = is_terminal(STDOUT) and bool(
+                os.environ.get("DISPLAY")
+                or os.environ.get("WAYLAND_DISPLAY")
+                or sys.platform == "darwin"
+            )
+            if is_at_desk if opens is None else opens:
+                await in_thread(partial(webbrowser.open, first))
+            if is_terminal(STDIN) and is_terminal(STDOUT):
+                say("Enter prints another address, for another browser. Ctrl-C ends.")
+                await _invite_on_enter(access)
+            await asyncio.Event().wait()
+
+
+@contextlib.asynccontextmanager
+async def pages(
+    engine: "Engine", access: "Access", *, host: str = "127.0.0.1", port: int | None = None
+) -> AsyncIterator[str]:
+    """Serve the page over an engine while the block runs; give its address."""
+    from midstream.server.host import Door, served
+    from midstream.web.routes import Web
+
+    web = Web(engine)
+    door = Door(routes=web.routes(), life=web.life())
+    async with served([door], access, host=host, port=port, failed=note) as address:
+        yield address
+
+
+def _opened_to(access: "Access", host: str, address: str) -> tuple[str, ...]:
+    """Return who can reach it, in plain words."""
+    from midstream.server.access import is_loopback
+
+    if is_loopback(host):
+        return ("The console is in the browser, on this machine alone:",)
+    return (
+        f"The console is open to every machine that can reach {host}. Who has the password, or the",
+        "address below, has your runs, and may do what they may do here. Nothing is encrypted: use it in",
+        "a network you trust, or put a reverse proxy with TLS in front (--behind-proxy).",
+    )
+
+
+async def _invite_on_enter(access: "Access") -> None:
+    """Print another address for each Enter, until stdin ends."""
+    loop, lines = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(STDIN, lines.set)
+    try:
+        while True:
+            await lines.wait()
+            lines.clear()
+            if not os.read(STDIN, 4096):
+                return
+            say(access.invitation())
+    finally:
+        loop.remove_reader(STDIN)

@@ -1,0 +1,453 @@
+"""Who may come in: judged of every request before any door sees it.
+
+Whoever can reach the port can ask, and on the own machine every page of every browser can. So a request has
+to get through all of this:
+
+    Host     names this server, or it is another name that was made to lead here (DNS rebinding)
+    Origin   is this server's own wherever something is changed, or another page wrote the request (CSRF)
+    caller   a person, by the cookie of a session; or a program, by the key, at the doors of programs
+
+A session begins with an invitation, a token in an address that works once; with the password; or with each
+request, where a proxy in front says in a header who has logged in. Approvals are for persons: no door of
+programs leads to them. Invitations end with the process. Of a session the digest is kept in a file, so that
+a page comes back after a crash. What is compared takes the same time whether it fits or not.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import html
+import ipaddress
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+from urllib.parse import parse_qs
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from midstream.config.private_files import read_capped, write_whole
+from midstream.language.errors import MidstreamError, WorldTrouble
+from midstream.system.offloop import in_thread
+
+Caller: TypeAlias = Literal["person", "program"]
+
+CALLER: Final = "midstream.caller"
+"""Where a request's scope says who asks, for the doors."""
+
+HEADERS: Final = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""What every answer says to a browser: nothing from elsewhere, no frame around it, nothing kept."""
+
+MAX_BODY: Final[dict[Caller, int]] = {"person": 1_000_000, "program": 20_000_000}
+"""Bytes of a request. Those of programs hold whole conversations, with pictures."""
+
+BODY_S: Final = 20.0
+"""Seconds in which a request has to be there whole."""
+
+_SESSION_S: Final = 7 * 24 * 3600
+_MAX_SESSIONS: Final = 200
+_MAX_INVITATIONS: Final = 50
+_MAX_LOGIN: Final = 4_000
+_FREE_TRIES: Final = 5
+_LONGEST_WAIT_S: Final = 300.0
+_MAX_PEERS: Final = 1_000
+
+
+class Tries:
+    """How often an address may be wrong: a few times, and then after ever longer waits."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._failed: dict[str, tuple[int, float]] = {}
+
+    def wait_s(self, peer: str) -> float:
+        """Return for how many seconds no try from there counts, 0 where one may be made."""
+        count, at = self._failed.get(peer, (0, 0.0))
+        if count < _FREE_TRIES:
+            return 0.0
+        wait: float = min(_LONGEST_WAIT_S, 2.0 ** min(count - _FREE_TRIES + 1, 16))
+        return max(0.0, at + wait - self._now())
+
+    def fail(self, peer: str) -> None:
+        """Count one that was wrong."""
+        count, _ = self._failed.pop(peer, (0, 0.0))
+        self._failed[peer] = count + 1, self._now()
+        if len(self._failed) > _MAX_PEERS:
+            del self._failed[next(iter(self._failed))]
+
+    def forget(self, peer: str) -> None:
+        """Forget those of an address that was right."""
+        self._failed.pop(peer, None)
+
+
+class Password:
+    """A password as it is kept: what scrypt makes of it."""
+
+    def __init__(self, text: str) -> None:
+        self._salt = secrets.token_bytes(16)
+        self._hash = self._hashed(text)
+
+    def _hashed(self, text: str) -> bytes:
+        data = text.encode("utf-8", "surrogatepass")
+        return hashlib.scrypt(data, salt=self._salt, n=2**14, r=8, p=1)
+
+    async def fits(self, text: str) -> bool:
+        """Return whether it is this one."""
+        return hmac.compare_digest(await in_thread(partial(self._hashed, text)), self._hash)
+
+
+class Access:
+    """The door before the doors.
+
+    Args:
+        host: where it listens, an address or a name; its port comes with `listening`.
+        public: the address people open, such as `https://mid.example.org`, where a proxy is in front.
+        password: lets a person in who has no invitation.
+        user_header: the header in which the proxy says who has logged in; it lets a person in. To be
+            given only where nobody but the proxy can reach the server.
+        api_key: lets programs in; "" for none.
+        kept: the file of the digests of sessions; None: they end with the process.
+        now: the time, in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        public: str = "",
+        password: Password | None = None,
+        user_header: str = "",
+        api_key: str = "",
+        kept: Path | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._host = host
+        self._port = 0
+        self._public = public.rstrip("/")
+        self._password = password
+        self._user_header = user_header.lower().encode()
+        self._api_key = _digest(api_key) if api_key else b""
+        self._now = now
+        self._tries = Tries(now)
+        self._trying = asyncio.Lock()
+        self._invited: dict[bytes, None] = {}
+        self._kept = kept
+        self._sessions = _sessions_in(kept)
+
+    # --- for whoever serves -------------------------------------------------------------------
+
+    def listening(self, port: int) -> None:
+        """Know the port once it is bound."""
+        self._port = port
+
+    @property
+    def address(self) -> str:
+        """Return what a person opens, without an invitation."""
+        if self._public:
+            return self._public
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self._port}"
+
+    def invitation(self) -> str:
+        """Return the address with a new token, which lets one browser in, once."""
+        token = secrets.token_urlsafe(24)
+        self._invited[_digest(token)] = None
+        if len(self._invited) > _MAX_INVITATIONS:
+            del self._invited[next(iter(self._invited))]
+        return f"{self.address}/?token={token}"
+
+    # --- for every request ----------------------------------------------------------------------
+
+    def guarded(self, app: ASGIApp) -> ASGIApp:
+        """Return the application behind this."""
+
+        async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http":
+                await self._judge(app, scope, receive, _secured(send))
+            elif scope["type"] == "lifespan":
+                await app(scope, receive, send)
+            else:
+                await send({"type": "websocket.close", "code": 1008})
+
+        return guard
+
+    async def _judge(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = _Headers(scope)
+        is_change = scope["method"] not in ("GET", "HEAD")
+        refused = self._foreign(headers, is_change=is_change, is_page=scope["path"] == "/")
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+        if scope["path"] == "/" and scope["method"] == "GET":
+            query = parse_qs(scope["query_string"].decode("latin-1"))
+            if token := query.get("token", [""])[0]:
+                answer = await self._invited_in(token)
+                await answer(scope, receive, send)
+                return
+        if scope["path"] == "/login" and scope["method"] == "POST":
+            answer = await self._logged_in(scope, receive)
+            await answer(scope, receive, send)
+            return
+        caller = self._caller(headers, _peer(scope))
+        if isinstance(caller, Response):
+            await caller(scope, receive, send)
+            return
+        scope[CALLER] = caller
+        await app(scope, _bounded(receive, MAX_BODY[caller]), send)
+
+    def _foreign(self, headers: "_Headers", *, is_change: bool, is_page: bool) -> Response | None:
+        """Return the refusal of a request that another name or another page has brought here."""
+        hosts = headers.all(b"host")
+        if len(hosts) != 1 or not self._is_own(hosts[0]):
+            return _refusal(
+                421,
+                "This is not the name of this server.",
+                f"Open {self.address} as it was printed.",
+            )
+        own = self._public or f"http://{hosts[0]}"
+        origin, site = headers.one(b"origin"), headers.one(b"sec-fetch-site")
+        is_ours = (not origin or origin == own) and (is_page or site in ("", "none", "same-origin"))
+        # A browser always says where a change comes from; whoever has a key is no browser.
+        is_program = headers.one(b"authorization").lower().startswith("bearer ")
+        is_told = origin == own or site == "same-origin" or is_program
+        if is_ours and (not is_change or is_told):
+            return None
+        return _refusal(403, "Another page sent this.", f"Use the page at {own} itself.")
+
+    def _is_own(self, host: str) -> bool:
+        if self._public:
+            return host == self._public.partition("://")[2]
+        name, _, port = host.rpartition(":")
+        if port != str(self._port) and not (self._port == 80 and host == self._host):
+            return False
+        if name in ("localhost", "127.0.0.1", "[::1]", self._host, f"[{self._host}]"):
+            return True
+        # No name can be made to lead here by somebody else where it is an address itself.
+        return not is_loopback(self._host) and _is_address(name.strip("[]"))
+
+    def _caller(self, headers: "_Headers", peer: str) -> Caller | Response:
+        """Return whose request it is, or what is answered to nobody's."""
+        scheme, _, key = headers.one(b"authorization").partition(" ")
+        if scheme.lower() == "bearer":
+            if self._tries.wait_s(peer):
+                return _refusal(429, "Too many wrong keys.", "Wait, and use the right one.")
+            if self._api_key and hmac.compare_digest(_digest(key.strip()), self._api_key):
+                self._tries.forget(peer)
+                return "program"
+            self._tries.fail(peer)
+            return _refusal(401, "This is not the key.", "midstream serve says where it is set.")
+        if self._user_header and len(headers.all(self._user_header)) == 1:
+            return "person"
+        digest = _digest(_cookie(headers.all(b"cookie"), self._cookie_name))
+        if self._sessions.get(digest, 0.0) > self._now():
+            return "person"
+        return self._unknown()
+
+    def _unknown(self, status: int = 401, wrong: str = "") -> Response:
+        """Return the page for somebody who is not known."""
+        if self._password is None:
+            return _page(
+                status,
+                f"{wrong or 'This browser is not let in.'} An address with a token lets one in, once: "
+                "midstream web prints it, and Enter there, or /web in the console, makes another.",
+            )
+        form = (
+            '<form method="post" action="/login"><label>Password '
+            '<input type="password" name="password" autocomplete="current-password" autofocus required>'
+            "</label> <button>Log in</button></form>"
+        )
+        return _page(status, wrong or "Who is there?", form)
+
+    async def _invited_in(self, token: str) -> Response:
+        digest = _digest(token)
+        if digest not in self._invited:
+            return self._unknown(403, "This address has been used, or is of an earlier start.")
+        del self._invited[digest]
+        return await self._entered()
+
+    async def _logged_in(self, scope: Scope, receive: Receive) -> Response:
+        """Return what is answered to a password. One is looked at after the other."""
+        peer = _peer(scope)
+        if self._password is None:
+            return self._unknown(404)
+        async with self._trying:
+            if wait := self._tries.wait_s(peer):
+                found = self._unknown(429, f"Too many wrong passwords. Wait {wait:.0f} s.")
+                found.headers["retry-after"] = f"{wait:.0f}"
+                return found
+            try:
+                data = await _read(_bounded(receive, _MAX_LOGIN))
+            except HTTPException as error:
+                return _refusal(error.status_code, error.detail, "Send the form of this page.")
+            given = parse_qs(data.decode("utf-8", "replace")).get("password", [""])[0]
+            if not await self._password.fits(given):
+                self._tries.fail(peer)
+                return self._unknown(403, "This is not the password.")
+        self._tries.forget(peer)
+        return await self._entered()
+
+    async def _entered(self) -> Response:
+        """Return the page that hands over a session.
+
+        It leads on by itself: a redirect would still count as coming from elsewhere, and a strict cookie
+        stay behind.
+        """
+        session = secrets.token_urlsafe(32)
+        self._sessions[_digest(session)] = self._now() + _SESSION_S
+        if len(self._sessions) > _MAX_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        if self._kept is not None:
+            kept = {digest.hex(): until for digest, until in self._sessions.items()}
+            with contextlib.suppress(OSError, WorldTrouble):  # then it lives as long as the process
+                await in_thread(partial(write_whole, self._kept, msgspec.json.encode(kept)))
+        found = _page(200, "Welcome.", '<p><a href="/">Go on</a></p>', refresh=True)
+        found.set_cookie(
+            self._cookie_name,
+            session,
+            max_age=_SESSION_S,
+            httponly=True,
+            samesite="strict",
+            secure=self._public.startswith("https:"),
+        )
+        return found
+
+    @property
+    def _cookie_name(self) -> str:
+        # Browsers keep cookies by host alone: two servers of one machine would take each other's.
+        return f"midstream-{self._port}"
+
+
+def _sessions_in(kept: Path | None) -> dict[bytes, float]:
+    """Return the sessions of a file, none where it cannot be read. Blocks for a moment."""
+    if kept is None:
+        return {}
+    try:
+        found = msgspec.json.decode(read_capped(kept), type=dict[str, float])
+        return {bytes.fromhex(digest): until for digest, until in found.items()}
+    except (MidstreamError, OSError, ValueError, msgspec.MsgspecError):
+        return {}
+
+
+# --- the parts of a request ---------------------------------------------------------------------------
+
+
+class _Headers:
+    def __init__(self, scope: Scope) -> None:
+        self._pairs: Iterable[tuple[bytes, bytes]] = scope["headers"]
+
+    def all(self, name: bytes) -> list[str]:
+        return [value.decode("latin-1") for key, value in self._pairs if key.lower() == name]
+
+    def one(self, name: bytes) -> str:
+        """Return the header, "" where there is none; several are none of those that are looked for."""
+        return ", ".join(self.all(name))
+
+
+def _cookie(headers: Iterable[str], name: str) -> str:
+    for header in headers:
+        for part in header.split(";"):
+            key, _, value = part.strip().partition("=")
+            if key == name:
+                return value
+    return ""
+
+
+def _peer(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach what listens there."""
+    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+async def _read(receive: Receive) -> bytes:
+    data = b""
+    while True:
+        message = await receive()
+        data += bytes(message.get("body", b""))
+        if not message.get("more_body"):
+            return data
+
+
+def _bounded(receive: Receive, most: int) -> Receive:
+    """Return what gives a request's body, as long as it is neither too long nor too slow."""
+    began, size, is_whole = time.monotonic(), 0, False
+
+    async def bounded() -> Message:
+        nonlocal size, is_whole
+        if is_whole:
+            return await receive()
+        try:
+            async with asyncio.timeout(max(0.0, began + BODY_S - time.monotonic())):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(
+                408, f"The request was not there whole within {BODY_S:.0f} s."
+            ) from None
+        size += len(message.get("body", b""))
+        is_whole = not message.get("more_body")
+        if size > most:
+            raise HTTPException(413, f"The request is longer than {most:,} bytes.")
+        return message
+
+    return bounded
+
+
+# --- answers ------------------------------------------------------------------------------------------
+
+
+def _secured(send: Send) -> Send:
+    """Return what sends answers with the headers that keep a browser to them."""
+    more = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+    async def secured(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            kept = [pair for pair in message.get("headers", ()) if pair[0].decode() not in HEADERS]
+            message = {**message, "headers": [*kept, *more]}
+        await send(message)
+
+    return secured
+
+
+def _refusal(status: int, error: str, hint: str) -> Response:
+    return JSONResponse({"error": error, "hint": hint}, status)
+
+
+def _page(status: int, words: str, more: str = "", *, refresh: bool = False) -> Response:
+    head = '<meta http-equiv="refresh" content="0;url=/">' if refresh else ""
+    return HTMLResponse(
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"{head}<title>midstream</title><h1>midstream</h1><p>{html.escape(words)}</p>{more}</html>",
+        status,
+    )
