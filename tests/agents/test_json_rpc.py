@@ -6,21 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from support.wires import Wire
 
 from midstream.agents import json_rpc
 from midstream.agents.json_rpc import Disconnected, Params, Peer, RpcError
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
-
-
-class Wire(asyncio.StreamReader):
-    """Bytes to a peer: what is written comes out at the other end."""
-
-    def write(self, data: bytes) -> None:
-        self.feed_data(data)
-
-    async def drain(self) -> None:
-        await asyncio.sleep(0)
 
 
 class Side:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from midstream.language.errors import UserMistake
 from midstream.language.names import Mode
+from midstream.runtime.storage import walk
 from midstream.safety.capability import PermissionMode
 from midstream.system.offloop import in_thread
 from midstream.views.spending import Spent
@@ -121,6 +122,16 @@ class Controls:
             raise UserMistake("That run is in another process.", hint="Do it there.")
         gone = await WorkspaceRuns(self._parts.engine, self._parts.library).undo(machine)
         return gone.id, gone.told
+
+    async def left_by_undo(self, id: str) -> str:
+        """Return the id of the run that is there after all that was taken back in a run: mostly its own."""
+        store, here = self._parts.store, str(self._parts.engine.world.workspace)
+        while (kept := await store.run(id)) is not None and kept.summary.status == "stopped":
+            made = [each.id async for each in walk(store, workspace=here) if each.parent == id]
+            if not made:
+                break
+            id = made[0]
+        return id
 
     async def spent(self, *ids: str, since: float | None = None) -> list[Spent]:
         """Return what these runs used, and all of this workspace since a time (None: today, in UTC)."""

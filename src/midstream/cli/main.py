@@ -64,6 +64,9 @@ _COMMANDS: Final = {
         "rehearse": "rehearse.rehearse",
         "test": "rehearse.test",
     },
+    "In other programs": {
+        "acp": "acp.acp",
+    },
     "Setting up": {
         "doctor": "doctor.doctor",
         "config": "config.config",

@@ -54,16 +54,13 @@ SETTINGS: Final = (
 )
 """Those of what works with settings and models, for as long as it is there."""
 
-COMMON: Final = (
-    *SETTINGS,
-    click.option(
-        "--allow",
-        multiple=True,
-        metavar="WHAT",
-        help="Let a tool, or a capability such as 'exec: make test', run without asking.",
-    ),
-    *JSON,
+ALLOW: Final = click.option(
+    "--allow",
+    multiple=True,
+    metavar="WHAT",
+    help="Let a tool, or a capability such as 'exec: make test', run without asking.",
 )
+COMMON: Final = (*SETTINGS, ALLOW, *JSON)
 """Those of everything that works with settings and models."""
 
 JOURNALED: Final = (

@@ -34,7 +34,7 @@ def markdown_of(facts: Iterable[Envelope], differences: Mapping[str, str]) -> st
                 elif told:
                     parts.append(told)
     folded = [
-        f"<details><summary>{name}</summary>\n\n{_fenced(diff, 'diff')}\n\n</details>"
+        f"<details><summary>{name}</summary>\n\n{fenced(diff, 'diff')}\n\n</details>"
         for name, diff in differences.items()
     ]
     return "\n\n".join([*parts, *(["## Files", *folded] if folded else [])]) + "\n"
@@ -91,7 +91,7 @@ def _speech(agent: str, branch: str, text: str) -> str:
     return f"## {f'{branch}: ' if branch else ''}{agent}\n\n{text}" if text else ""
 
 
-def _fenced(text: str, language: str) -> str:
+def fenced(text: str, language: str = "") -> str:
     """Return text as a block of code, within a fence that is longer than any in it."""
     fence = "```"
     while fence in text:

@@ -1,0 +1,172 @@
+"""How a person in an editor is asked: approvals as requests for permission, questions as forms.
+
+An approval shows exactly what is asked about, and only a choice in the editor decides on it: words never
+do. What an editor cannot show stays open, and is answered in words, or in a console.
+"""
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from midstream.acp.updates import block
+from midstream.agents import acp_messages as m
+from midstream.core.question import Question
+from midstream.language.names import Json
+from midstream.safety.capability import SHOWN
+from midstream.safety.rules import in_words
+from midstream.safety.sanitize import sanitized
+from midstream.views.calls_in_words import question_heading, question_summary
+
+ANSWER: Final = "answer"
+"""The field of a form whose question has no object as its schema."""
+
+Choices: TypeAlias = dict[str, tuple[m.PermissionOption, dict[str, Json]]]
+"""What a person may choose, by the option's id, and what `RunHandle.approve` is told of it."""
+
+_NAMED: Final = 3
+_SIMPLE: Final = ("string", "number", "integer", "boolean")
+_KEPT: Final = {
+    "string": ("minLength", "maxLength", "pattern", "default", "enum"),
+    "number": ("minimum", "maximum", "default"),
+    "integer": ("minimum", "maximum", "default"),
+    "boolean": ("default",),
+}
+_FORMATS: Final = ("email", "uri", "date", "date-time")
+
+
+# --- approvals ----------------------------------------------------------------------------------
+
+
+def permission_of(session: str, question: Question) -> tuple[m.RequestPermissionRequest, Choices]:
+    """Return what an editor is asked for an approval, and what each choice decides."""
+    choices = _plan_choices() if question.about == "plan" else _call_choices(question)
+    shown = question.text if not question.why else f"{question.text}\n\n[{question.why}]"
+    call = m.ToolCallUpdate(
+        tool_call_id=question.call_id or question.id,
+        title=sanitized(f"{question_heading(question)}: {question_summary(question)}"),
+        status="pending",
+        kind=_kind(question),
+        content=(block(shown),),
+    )
+    options = tuple(option for option, _ in choices.values())
+    return m.RequestPermissionRequest(session_id=session, tool_call=call, options=options), choices
+
+
+def _kind(question: Question) -> m.ToolKind:
+    if question.about == "plan":
+        return "switch_mode"
+    if any(ask.startswith("write") for ask in question.asks):
+        return "edit"
+    return "execute" if any(ask.startswith("exec") for ask in question.asks) else "other"
+
+
+def _call_choices(question: Question) -> Choices:
+    granted = sorted((ask for ask in question.asks if not ask.startswith(SHOWN)), key=len)
+    named = [sanitized(in_words(ask)) for ask in granted[:_NAMED]]
+    named += [f"{len(granted) - _NAMED} more"] if len(granted) > _NAMED else []
+    what = f": {'; '.join(named)}" if named else ""
+    return _by_id(
+        (_option("once", "Allow once", "allow_once"), {"granted": True}),
+        (
+            _option("run", f"Allow for this run{what}", "allow_always"),
+            {"granted": True, "for_run": True},
+        ),
+        (_option("no", "Reject", "reject_once"), {"granted": False}),
+    )
+
+
+def _plan_choices() -> Choices:
+    return _by_id(
+        (
+            _option("ask", "Carry it out, asking before changes", "allow_once"),
+            {"granted": True, "mode": "ask"},
+        ),
+        (
+            _option("auto", "Carry it out without asking for changes here", "allow_once"),
+            {"granted": True, "mode": "auto"},
+        ),
+        (_option("no", "Reject it", "reject_once"), {"granted": False}),
+    )
+
+
+def _option(id: str, name: str, kind: str) -> m.PermissionOption:
+    return m.PermissionOption(option_id=id, name=name, kind=kind)  # type: ignore[arg-type]
+
+
+def _by_id(*rows: tuple[m.PermissionOption, dict[str, Json]]) -> Choices:
+    return {option.option_id: (option, decided) for option, decided in rows}
+
+
+# --- questions ----------------------------------------------------------------------------------
+
+
+def form_of(session: str, question: Question) -> m.CreateElicitationRequest | None:
+    """Return the form of a question, None where no form an editor knows can hold its answer."""
+    if question.schema is not None:
+        schema = _form(question.schema)
+    elif question.choices:
+        schema = _single({"type": "string", "enum": list(question.choices)})
+    else:
+        schema = _single({"type": "string"})
+    if schema is None:
+        return None
+    return m.CreateElicitationRequest(
+        mode="form",
+        session_id=session,
+        tool_call_id=question.call_id or None,
+        message=sanitized(f"{question_heading(question)}: {question.text}"),
+        requested_schema=schema,
+    )
+
+
+def answer_of(question: Question, content: Mapping[str, Json]) -> Json:
+    """Return the answer that a filled-in form is."""
+    if question.schema is not None and question.schema.get("type") == "object":
+        return dict(content)
+    return content.get(ANSWER)
+
+
+def _single(field: dict[str, Json]) -> dict[str, Json]:
+    return {"type": "object", "properties": {ANSWER: field}, "required": [ANSWER]}
+
+
+def _form(schema: Mapping[str, Json]) -> dict[str, Json] | None:
+    if schema.get("type") != "object":
+        field = _field(schema)
+        return None if field is None else _single(field)
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or not properties:
+        return None
+    fields: dict[str, Json] = {}
+    for name, each in properties.items():
+        field = _field(each) if isinstance(each, dict) else None
+        if field is None:
+            return None
+        fields[name] = field
+    required = schema.get("required")
+    needed = [name for name in required if name in fields] if isinstance(required, list) else []
+    return {"type": "object", "properties": fields, "required": needed}
+
+
+def _field(schema: Mapping[str, Json]) -> dict[str, Json] | None:
+    """Return one field of a form, None where forms have none for such a value."""
+    kind = schema.get("type", "string" if "enum" in schema else None)
+    if kind == "array":
+        items = schema.get("items")
+        words = items.get("enum") if isinstance(items, dict) else None
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            return None
+        return {"type": "array", "items": {"type": "string", "enum": words}} | _titled(schema)
+    if not isinstance(kind, str) or kind not in _SIMPLE:
+        return None
+    kept: dict[str, Json] = {key: schema[key] for key in _KEPT[kind] if key in schema}
+    words = kept.get("enum", [])
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        return None
+    if kind == "string" and schema.get("format") in _FORMATS:
+        kept["format"] = schema["format"]
+    return {"type": kind} | kept | _titled(schema)
+
+
+def _titled(schema: Mapping[str, Json]) -> dict[str, Json]:
+    shown = {key: schema.get(key) for key in ("title", "description")}
+    return {key: sanitized(each) for key, each in shown.items() if isinstance(each, str)}

@@ -1,0 +1,58 @@
+"""midstream in an editor: the Agent Client Protocol on stdin and stdout."""
+
+import asyncio
+import os
+import signal
+import sys
+
+import click
+
+from midstream.app.assembly import Options
+from midstream.cli.options import ALLOW, SETTINGS, takes
+from midstream.cli.output import FINISHED, note
+from midstream.language.errors import UserMistake
+from midstream.system.own_process import STDERR, STDIN, STDOUT, is_terminal, run_until_signalled
+
+
+@click.command("acp")
+@takes(*SETTINGS, ALLOW)
+def acp(options: Options) -> int:
+    """Be the agent of an editor (Zed, JetBrains, Emacs, neovim): it starts this, and talks on stdin."""
+    if is_terminal(STDIN):
+        note("midstream acp is started by an editor, which speaks to it on stdin: docs/editors.md.")
+    # What handlers, libraries and programs print goes to stderr: stdout has the protocol and nothing else.
+    own = os.dup(STDOUT)
+    os.dup2(STDERR, STDOUT)
+    sys.stdout = sys.stderr
+    try:
+        run_until_signalled(_served(options, own), signals=(signal.SIGTERM, signal.SIGINT))
+    finally:
+        os.close(own)
+    return FINISHED
+
+
+async def _served(options: Options, out: int) -> None:
+    from midstream.acp.door import Door, Settings
+
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    try:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+        way, protocol = await loop.connect_write_pipe(
+            asyncio.streams.FlowControlMixin, os.fdopen(os.dup(out), "wb", buffering=0)
+        )
+    except (OSError, ValueError) as error:
+        raise UserMistake(
+            f"stdin and stdout are no pipes: {error}.", hint="An editor starts midstream acp."
+        ) from None
+    writer = asyncio.StreamWriter(way, protocol, None, loop)
+    settings = Settings(
+        model=options.model,
+        trust=options.trusts_workspace,
+        permissions=options.permission_mode,
+        allowed=options.allowed,
+    )
+    try:
+        await Door(reader, writer, settings=settings, warn=note).run()
+    finally:
+        writer.close()

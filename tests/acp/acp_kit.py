@@ -1,0 +1,175 @@
+"""An editor that talks to midstream over the Agent Client Protocol, in this process or to the program."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.openai_server import OpenAIServer, Step
+from support.wires import Wire
+
+from midstream.acp.door import Door, Settings
+from midstream.agents.json_rpc import Params, Peer, no_method
+
+ASKS: dict[str, Any] = {
+    "fs": {"readTextFile": False, "writeTextFile": False},
+    "elicitation": {"form": {}},
+}
+"""What an editor can that shows forms."""
+
+Answer = Callable[[Params], Awaitable[object] | object]
+
+
+class Editor:
+    """An editor: what it was told, and what it answers."""
+
+    def __init__(self) -> None:
+        self.updates: list[dict[str, Any]] = []
+        self.asked: list[tuple[str, Any]] = []
+        self.answers: dict[str, Answer] = {}
+        self.warnings: list[str] = []
+        self._news = asyncio.Event()
+        self.peer: Peer
+
+    def connect(self, reader: Any, writer: Any) -> None:
+        self.peer = Peer(reader, writer, on_request=self._answer, on_notification=self._hear)
+
+    def _hear(self, method: str, params: Params) -> None:
+        assert method == "session/update", method
+        self.updates.append(params)
+        self._news.set()
+
+    async def _answer(self, method: str, params: Params) -> object:
+        self.asked.append((method, params))
+        self._news.set()
+        answer = self.answers.get(method)
+        if answer is None:
+            return await no_method(method, params)
+        made = answer(params)
+        return await made if isinstance(made, Awaitable) else made
+
+    async def call(self, method: str, **params: Any) -> Any:
+        return await self.peer.request(method, params)
+
+    async def initialize(self, **capabilities: Any) -> Any:
+        return await self.call(
+            "initialize", protocolVersion=1, clientCapabilities=capabilities or {}
+        )
+
+    async def new(self, cwd: Path, **more: Any) -> str:
+        made = await self.call("session/new", cwd=str(cwd), mcpServers=[], **more)
+        return str(made["sessionId"])
+
+    def begin(self, session: str, text: str) -> "asyncio.Task[Any]":
+        """Return a prompt that was sent."""
+        return asyncio.create_task(self.prompt(session, text))
+
+    async def prompt(self, session: str, text: str) -> str:
+        blocks = [{"type": "text", "text": text}]
+        answer = await self.call("session/prompt", sessionId=session, prompt=blocks)
+        return str(answer["stopReason"])
+
+    async def cancel(self, session: str) -> None:
+        await self.peer.notify("session/cancel", {"sessionId": session})
+
+    async def until(self, fits: Callable[["Editor"], object]) -> None:
+        """Return once something holds of what the editor was told."""
+        while not fits(self):
+            self._news.clear()
+            await self._news.wait()
+
+    def told(self, kind: str, session: str = "") -> list[dict[str, Any]]:
+        """Return the updates of a kind."""
+        return [
+            each["update"]
+            for each in self.updates
+            if each["update"]["sessionUpdate"] == kind and session in ("", each["sessionId"])
+        ]
+
+    def text(self, session: str = "") -> str:
+        """Return the agent's words so far."""
+        return "".join(
+            each["content"]["text"] for each in self.told("agent_message_chunk", session)
+        )
+
+    def users(self) -> list[str]:
+        return [each["content"]["text"] for each in self.told("user_message_chunk")]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with settings, a journal and a workspace of its own."""
+    monkeypatch.setenv("MIDSTREAM_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("MIDSTREAM_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("MIDSTREAM_JOURNAL", str(tmp_path / "journal" / "journal.db"))
+    monkeypatch.setenv("MIDSTREAM_MODEL", "openai:gpt-4o-mini")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-not-a-key")
+    (tmp_path / "journal").mkdir()
+    (tmp_path / "work").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def work(home: Path) -> Path:
+    return home / "work"
+
+
+@asynccontextmanager
+async def talking(
+    *script: Step, monkeypatch: pytest.MonkeyPatch, **settings: Any
+) -> AsyncIterator[tuple[Editor, OpenAIServer]]:
+    """Give an editor that talks to a door of this process, over a model that says the script."""
+    with OpenAIServer(script) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        async with connected(**settings) as editor:
+            yield editor, server
+
+
+@asynccontextmanager
+async def connected(**settings: Any) -> AsyncIterator[Editor]:
+    """Give an editor that talks to a door of this process."""
+    there, back = Wire(), Wire()
+    editor = Editor()
+    editor.connect(back, there)
+    door = Door(there, back, settings=Settings(**settings), warn=editor.warnings.append)
+    serving = asyncio.create_task(door.run())
+    reading = asyncio.create_task(editor.peer.run())
+    try:
+        yield editor
+    finally:
+        there.feed_eof()
+        await serving
+        back.feed_eof()
+        await reading
+    assert not editor.warnings
+
+
+@asynccontextmanager
+async def program(*arguments: str, cwd: Path) -> AsyncIterator[tuple[Editor, Any]]:
+    """Give an editor that talks to the real program, and its process."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "midstream", "acp", *arguments),
+        cwd=cwd,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    editor = Editor()
+    editor.connect(process.stdout, process.stdin)
+    reading = asyncio.create_task(editor.peer.run())
+    try:
+        yield editor, process
+    finally:
+        process.stdin.close()
+        await process.wait()
+        with suppress(asyncio.CancelledError):
+            await reading
+
+
+def options(answer: Any, id: str) -> Sequence[str]:
+    """Return the values of an option of a session."""
+    (found,) = [each for each in answer["configOptions"] if each["id"] == id]
+    return [each["value"] for each in found["options"]]

@@ -1,0 +1,175 @@
+"""A session is a run: what an editor says, what it is told, and how each prompt ends."""
+
+from pathlib import Path
+
+import pytest
+from acp_kit import connected, home, options, talking, work
+from api_kit import write
+from support.openai_server import Gate, Reply
+
+from midstream.agents.json_rpc import RpcError
+
+__all__ = ["home", "work"]
+
+
+async def test_a_prompt_is_answered_and_has_its_stop_reason(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with talking(Reply(chunks=("Good ", "morning")), monkeypatch=monkeypatch) as (editor, _):
+        await editor.initialize()
+        session = await editor.new(work)
+
+        assert await editor.prompt(session, "hello") == "end_turn"
+        assert editor.text(session) == "Good morning"
+        assert editor.users() == []
+
+
+async def test_a_second_prompt_steers_and_both_end(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate()
+    script = (Reply(chunks=("One ", "two"), gate=gate, gate_after=1), Reply(text="Three."))
+    async with talking(*script, monkeypatch=monkeypatch) as (editor, _):
+        await editor.initialize()
+        session = await editor.new(work)
+        first = editor.begin(session, "count")
+        await editor.until(lambda e: "One" in e.text())
+        second = await editor.prompt(session, "go on with three")
+
+        assert (await first, second) == ("end_turn", "end_turn")
+        assert editor.text() == "One \n\n*[interrupted]*\n\nThree."
+
+
+async def test_a_cancel_keeps_what_was_shown(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate()
+    script = (Reply(chunks=("One ", "two"), gate=gate, gate_after=1), Reply(text="Again."))
+    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
+        await editor.initialize()
+        session = await editor.new(work)
+        first = editor.begin(session, "count")
+        await editor.until(lambda e: "One" in e.text())
+        await editor.cancel(session)
+
+        assert await first == "cancelled"
+        assert await editor.prompt(session, "again") == "end_turn"
+        assert "One " in str(server.requests[-1]["messages"])
+
+
+async def test_steering_is_the_extension_of_other_agents(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate()
+    script = (Reply(chunks=("One ", "two"), gate=gate, gate_after=1), Reply(text="Three."))
+    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
+        assert (await editor.initialize())["_meta"] == {"steering": {"supported": True}}
+        session = await editor.new(work)
+        steer = {"sessionId": session, "prompt": [{"type": "text", "text": "three, please"}]}
+        idle = {"_meta": {"steering": {"idleBehavior": "promptRequired"}}}
+
+        assert await editor.call("_session/steering", **steer, **idle) == {
+            "outcome": "promptRequired",
+            "reason": "noRunningTurn",
+        }
+        first = editor.begin(session, "count")
+        await editor.until(lambda e: "One" in e.text())
+
+        assert await editor.call("_session/steering", **steer) == {"outcome": "injected"}
+        assert await first == "end_turn"
+        assert "three, please" in str(server.requests[-1]["messages"])
+
+
+async def test_a_session_is_loaded_and_told_again_whole(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = (Reply(text="Hello."), Reply(text="Bye."))
+    async with talking(*script, monkeypatch=monkeypatch) as (editor, _):
+        await editor.initialize()
+        session = await editor.new(work)
+        await editor.prompt(session, "hi there")
+        await editor.call("session/close", sessionId=session)
+        async with connected() as other:
+            await other.initialize()
+            listed = await other.call("session/list", cwd=str(work))
+            await other.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
+
+            assert [(each["sessionId"], each["title"]) for each in listed["sessions"]] == [
+                (session, "hi there")
+            ]
+            assert (other.users(), other.text()) == (["hi there"], "Hello.")
+            assert await other.prompt(session, "good bye") == "end_turn"
+            assert other.text() == "Hello.Bye."
+
+
+async def test_a_fork_is_a_session_of_its_own(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = (Reply(text="Hello."), Reply(text="Bye."))
+    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
+        await editor.initialize()
+        session = await editor.new(work)
+        await editor.prompt(session, "hi there")
+        made = await editor.call("session/fork", sessionId=session, cwd=str(work), mcpServers=[])
+
+        assert made["sessionId"] != session
+        assert await editor.prompt(made["sessionId"], "good bye") == "end_turn"
+        assert "hi there" in str(server.requests[-1]["messages"])
+        assert editor.text(session) == "Hello."
+
+
+async def test_what_is_not_there_is_an_error_with_words(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with talking(monkeypatch=monkeypatch) as (editor, _):
+        await editor.initialize()
+        for method, params, words in (
+            ("session/prompt", {"sessionId": "x", "prompt": []}, "is not open here"),
+            ("session/load", {"sessionId": "x", "cwd": str(work), "mcpServers": []}, "no run"),
+            ("session/new", {"cwd": "work", "mcpServers": []}, "not absolute"),
+            ("session/new", {"cwd": str(work / "none"), "mcpServers": []}, "no folder"),
+            ("session/new", {}, "do not fit"),
+            ("session/nothing", {}, "no method"),
+        ):
+            with pytest.raises(RpcError, match=words):
+                await editor.call(method, **params)
+
+
+async def test_an_untrusted_folder_is_opened_without_its_files_and_that_is_said(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(work, ".midstream/application.json", '{"permissions": {"mode": "auto"}}')
+    async with talking(Reply(text="Hello."), monkeypatch=monkeypatch) as (editor, _):
+        await editor.initialize()
+        made = await editor.call("session/new", cwd=str(work), mcpServers=[])
+        await editor.until(lambda e: "midstream trust" in e.text())
+
+        assert [each["id"] for each in made["modes"]["availableModes"]] == ["ask"]
+        assert await editor.prompt(made["sessionId"], "hello") == "end_turn"
+
+
+async def test_modes_models_and_policies_are_options(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = (Reply(chunks=("One ", "two")), Reply(text="Three."))
+    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
+        await editor.initialize()
+        made = await editor.call("session/new", cwd=str(work), mcpServers=[])
+        session = made["sessionId"]
+        assert options(made, "mode") == ["plan", "ask", "auto"]
+        assert "role:coder" in options(made, "talks_to")
+
+        await editor.call("session/set_mode", sessionId=session, modeId="plan")
+        await editor.until(lambda e: e.told("current_mode_update"))
+        for id, value in (("model", "openai:gpt-4o"), ("talks_to", "role:coder")):
+            made = await editor.call(
+                "session/set_config_option", sessionId=session, configId=id, value=value
+            )
+        await editor.prompt(session, "count")
+
+        now = {each["id"]: each["currentValue"] for each in made["configOptions"]}
+        assert now == {
+            "mode": "plan",
+            "model": "openai:gpt-4o",
+            "on_input": "as the workflow says",
+            "talks_to": "role:coder",
+        }
+        assert server.requests[-1]["model"] == "gpt-4o"
+        with pytest.raises(RpcError, match="cannot switch to full"):
+            await editor.call("session/set_mode", sessionId=session, modeId="full")
