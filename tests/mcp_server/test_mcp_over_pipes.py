@@ -97,9 +97,9 @@ async def test_a_server_killed_in_mid_run_leaves_it_to_the_next_which_goes_on_wi
 
 @contextlib.contextmanager
 def started(home: Path, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """Give the server as a process with pipes of our own."""
+    """Give the server as a process with pipes of our own. No model is configured."""
     with subprocess.Popen(
-        [*(words or SERVE), "--model", "offline"],
+        words or SERVE,
         cwd=home / "work",
         env=environment(home),
         stdin=subprocess.PIPE,
@@ -224,6 +224,12 @@ def test_a_signal_ends_it_though_its_client_does_not_leave(home: Path) -> None:
         server.stdin.write(HELLO + b"\n")
         server.stdin.flush()
         assert b"serverInfo" in server.stdout.readline()
+        server.stdin.write(
+            READY + b"\n" + request(2, "tools/call", name="list_workflows", arguments={}) + b"\n"
+        )
+        server.stdin.flush()
+        found = json.loads(server.stdout.readline())["result"]["structuredContent"]
+        assert "offline" in found["notices"][0]  # no model is configured: who starts a run is told
 
         server.terminate()
 

@@ -130,7 +130,6 @@ def serve_command(options: Options, deny_approvals: bool) -> int:
     config = configured(options)
     if options.trusts_workspace is None:
         require_trust(config)
-    note(*config.notices)
     if is_terminal(STDIN):
         note("This speaks MCP on stdin and stdout: an agent starts it. Ctrl-C ends it.")
     load_without_collecting()
@@ -152,6 +151,7 @@ def serve_command(options: Options, deny_approvals: bool) -> int:
             permissions=options.permission_mode,
         )
         settle_memory()
+        note(*engine.notices)
         return engine
 
     work = serve_stdio(opened, approvals="deny" if deny_approvals else "ask")

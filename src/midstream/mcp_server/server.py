@@ -271,7 +271,7 @@ async def _or_refused(work: Awaitable[Any]) -> Any:
 async def _told(client: Client, acted: Acted, wait: Wait | None = None) -> RunTold:
     process = process_of(await client.engine.info(acted.run.id))
     receipt = acted.receipt if wait is None or wait.receipt is None else wait.receipt
-    return run_told(acted.run, process, receipt)
+    return msgspec.structs.replace(run_told(acted.run, process, receipt), notices=acted.notices)
 
 
 def _offer(tool: Tool) -> ToolOffer:

@@ -33,6 +33,12 @@ Status: TypeAlias = Literal[
 Process: TypeAlias = Literal["here", "elsewhere", "none"]
 
 
+Notices: TypeAlias = Annotated[
+    tuple[str, ...],
+    Meta(description="What your user should hear of the settings, such as that there is no model."),
+]
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An open question that answer_question answers."""
 
@@ -85,6 +91,7 @@ class RunTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     for_a_person: Annotated[
         tuple[str, ...], Meta(description="What only a person can decide, such as an approval.")
     ] = ()
+    notices: Notices = ()
     heard: Heard | None = None
     reply: Annotated[str, Meta(description="What an agent said last.")] = ""
     output: Json = None
@@ -143,6 +150,7 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     workflows: dict[str, str]
     roles: tuple[str, ...]
+    notices: Notices = ()
 
 
 def is_for_callers(question: Question) -> bool:

@@ -173,6 +173,7 @@ class Acted(msgspec.Struct, frozen=True, kw_only=True):
     run: RunHandle
     receipt: Receipt | None = None
     only_looks: bool = False
+    notices: tuple[str, ...] = ()
 
 
 class Client:
@@ -200,7 +201,7 @@ class Client:
     async def workflows(self, _: ListWorkflows) -> Offered:
         """Return what can be started."""
         workflows, roles = await self.engine.workflows(), await self.engine.roles()
-        return Offered(workflows=workflows, roles=roles)
+        return Offered(workflows=workflows, roles=roles, notices=self.engine.notices)
 
     async def runs(self, wanted: ListRuns) -> Rows:
         """Return a page of the runs of this folder."""
@@ -248,7 +249,7 @@ class Client:
             source=self.source,
         )
         self._held.append(run)
-        return Acted(run=run)
+        return Acted(run=run, notices=self.engine.notices)
 
     async def status(self, wanted: RunStatus) -> Acted:
         """Return a run; one that no process runs goes on here where it is waited for."""
