@@ -15,6 +15,8 @@ from midstream.core.conversation import Message
 from midstream.core.decide.decide import judged
 from midstream.core.fold.apply import apply
 from midstream.core.pending import (
+    AnyEffect,
+    AskModel,
     call_key,
     handler_key,
     pending,
@@ -315,11 +317,22 @@ def check(before: Run, run: Run, facts: Sequence[e.AnyFact]) -> None:
         assert not undisposed
         assert not run.inbox.open_questions
         assert not owed
-    moving = [effect for effect in pending(run) if not is_idle_wait(run, effect.key)]
+    moving = [
+        effect
+        for effect in pending(run)
+        if not is_idle_wait(run, effect.key) and not asks_from_within(effect)
+    ]
     assert run.is_parked == (not moving) or run.visit.phase in ("new", "ended")
     assert moving or run.is_parked or run.visit.phase in ("new", "ended"), (
         "nothing could move it on"
     )
+
+
+def asks_from_within(effect: AnyEffect) -> bool:
+    """Return whether an external agent at work waits for a person's yes."""
+    made = effect.external if isinstance(effect, AskModel) else ()
+    under_way = [each for each in made if each.status != "done"]
+    return bool(under_way) and all(each.status == "parked" for each in under_way)
 
 
 def check_order(run: Run) -> None:
@@ -344,7 +357,11 @@ def parts(run: Run) -> list[Run]:
 def parked_in(run: Run) -> set[str]:
     """Return the calls of the run itself, not of its branches, that wait for a person."""
     return (
-        {c.call.id for c in run.visit.turn.calls if c.status == "parked"}
+        {
+            c.call.id
+            for c in (*run.visit.turn.calls, *run.visit.turn.external)
+            if c.status == "parked"
+        }
         if run.visit.turn
         else set()
     )

@@ -39,7 +39,7 @@ WITHOUT: Final = {
     ("system/workspace_paths.py", "require_allowed"): "the rule that forbids it, named",
     ("system/workspace_paths.py", "_readable"): "secrets are not read, whatever is tried",
     ("tools/file_tools.py", "read_files"): "the errors of each file, which have their hints",
-    ("runtime/effects.py", "_changing"): "a call that was stopped: whoever stopped it knows",
+    ("runtime/effects.py", "record_change"): "a call that was stopped: whoever stopped it knows",
     (
         "runtime/workflow_library.py",
         "_read_offline",

@@ -339,7 +339,12 @@ def workflows(draw: st.DrawFn, kind: str, *, is_wrong: bool) -> dict[str, Json]:
         "agents": [
             {"agent_role": "worker", "context": "desk"},
             {"agent_role": "judge", "context": "desk", "role": "user"},
-            {"agent_role": "worker", "name": "critic", "context": "side"},
+            {
+                "agent_role": "worker",
+                "name": "critic",
+                "context": "side",
+                "acp": ["agent", "--acp"],
+            },
             *[{"agent_role": "judge", "name": "guest", "context": "nook"}] * _has_nook(listed),
         ],
         "states": [*listed, stop],

@@ -119,7 +119,9 @@ def _of_workflow(root: Node) -> Iterator[str]:
     roles = sorted(set(_named(root, "agent_role")))
     who = [f"its agents call what their roles may ({_some(roles)})"] if roles else []
     calls = [f"its states call {_some(tools)}"] if tools else []
-    said = "; ".join(calls + who)
+    programs = sorted({_words(node) for node in _under(root, "acp")})
+    runs = [f"it starts other people's agents, outside the sandbox: {', '.join(programs)}"]
+    said = "; ".join(calls + who + (runs if programs else []))
     yield f"a workflow: {said}" if said else "a workflow that calls no tools"
 
 
@@ -163,6 +165,16 @@ def _named(node: Node, wanted: str) -> Iterator[str]:
         yield from _named(member.node, wanted)
     for item in node.items:
         yield from _named(item, wanted)
+
+
+def _under(node: Node, wanted: str) -> Iterator[Node]:
+    """Yield what stands under a key, however deep."""
+    for key, member in node.members.items():
+        if key == wanted:
+            yield member.node
+        yield from _under(member.node, wanted)
+    for item in node.items:
+        yield from _under(item, wanted)
 
 
 def _texts(node: Node) -> list[str]:

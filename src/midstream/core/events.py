@@ -17,6 +17,7 @@ from midstream.core.todo import TodoItem
 from midstream.language.errors import Fault
 from midstream.language.names import (
     Disposition,
+    Effect,
     ErrorKind,
     Json,
     Outcome,
@@ -411,7 +412,9 @@ class AgentFailed(
 class ToolCalled(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="tool_called"):
     """A tool call is about to be made. Journaled before it can have an effect.
 
-    `granted` are the capabilities a person granted to this very call, see `Question.asks`.
+    `granted` are the capabilities a person granted to this very call, see `Question.asks`. `external`, one
+    of the effects, where an external agent makes it itself, in the middle of its reply: then the `name` is
+    what kind of call it says it is, and it may have begun before it was heard of.
     """
 
     call_id: str
@@ -419,6 +422,7 @@ class ToolCalled(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     arguments: dict[str, Json]
     agent: str
     granted: tuple[str, ...] = ()
+    external: Effect | None = None
 
 
 class BudgetReached(
@@ -665,6 +669,42 @@ class ReplyShown(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     text: str
 
 
+class AgentPrompted(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="agent_prompted"
+):
+    """An external agent is about to be sent a prompt, in the session it knows by that id.
+
+    The prompt holds the last `told` messages of the context; of a session that `is_new` all there are.
+    `run` is the run that began the session: a fork of it begins one of its own.
+    """
+
+    agent: str
+    session: str
+    run: str
+    told: int
+    is_new: bool = False
+
+
+class AgentStopped(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="agent_stopped"
+):
+    """An external agent that was halted does nothing more of its prompt."""
+
+    agent: str
+
+
+class WorkspaceSeen(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="workspace_seen"
+):
+    """What the files of the workspace hold was looked at, before an external agent may change them.
+
+    `manifest` is the key of it in the blob store; "": it was compared with what they hold now, and the
+    facts before this one say what had changed (`file_written`).
+    """
+
+    manifest: str = ""
+
+
 class RunRenamed(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_renamed"):
     """A person gave the run a name; "" takes it away."""
 
@@ -768,6 +808,9 @@ AnyFact: TypeAlias = (
     | Interrupted
     | ReplyCut
     | ReplyShown
+    | AgentPrompted
+    | AgentStopped
+    | WorkspaceSeen
     | CompactionBegan
     | ConversationCompacted
     | CompactionEnded

@@ -8,15 +8,16 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from midstream.core.conversation import ToolCall
 from midstream.core.data_edits import Edit
-from midstream.core.events import ContextChange, HookRan, Usage
+from midstream.core.events import ContextChange, FileWritten, HookRan, Usage
 from midstream.core.events import ToolEnded as Ended
 from midstream.core.pictures import Picture
 from midstream.core.proposal import Onwards
 from midstream.core.routing import Destination
 from midstream.core.todo import TodoEdit
 from midstream.language.errors import Fault
-from midstream.language.names import Json, Outcome, Policy
+from midstream.language.names import Effect, Json, Outcome, Policy
 from midstream.language.spec import Budget, Definition
 
 EffectKey: TypeAlias = tuple[int | str, ...]
@@ -160,6 +161,54 @@ class ReplyCheckpoint(Input, frozen=True, kw_only=True, gc=False):
 
     key: EffectKey
     text: str = ""
+
+
+class AgentOpened(Input, frozen=True, kw_only=True, gc=False):
+    """An external agent is about to be sent the last `told` messages of its context: see the fact
+    `agent_prompted`.
+    """
+
+    key: EffectKey
+    session: str
+    run: str
+    told: int
+    is_new: bool = False
+
+
+class AgentCalled(Input, frozen=True, kw_only=True, gc=False):
+    """An external agent makes a call itself, or is about to. The same call again changes nothing."""
+
+    key: EffectKey
+    call: ToolCall
+    effect: Effect
+
+
+class AgentReturned(Input, frozen=True, kw_only=True, gc=False):
+    """A call that an external agent made itself has ended."""
+
+    key: EffectKey
+    call_id: str
+    outcome: Outcome
+    text: str
+    shown: "tuple[Shown, ...]" = ()
+
+
+class AgentStopped(Input, frozen=True, kw_only=True, gc=False):
+    """An external agent that was halted does nothing more of its prompt."""
+
+    key: EffectKey
+
+
+class FilesSeen(Input, frozen=True, kw_only=True, gc=False):
+    """The workspace was looked at for an external agent of a branch; see `workspace_seen`.
+
+    `files` are the changes since the last look: they have happened. `note` is a line for a person.
+    """
+
+    branch: str
+    manifest: str = ""
+    files: tuple[FileWritten, ...] = ()
+    note: str = ""
 
 
 class UserSaid(Input, frozen=True, kw_only=True, gc=False):
@@ -309,6 +358,11 @@ AnyInput: TypeAlias = (
     | HandlerLogged
     | ToolEnded
     | ToolFinished
+    | AgentOpened
+    | AgentCalled
+    | AgentReturned
+    | AgentStopped
+    | FilesSeen
     | UserSaid
     | Halt
     | Approve

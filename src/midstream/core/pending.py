@@ -30,10 +30,16 @@ from midstream.language.spec import Ask
 
 
 class AskModel(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One model request of the agent's turn, or the one for a summary of what was said before."""
+    """One model request of the agent's turn, or the one for a summary of what was said before.
+
+    Of an external agent it is one prompt: `external` are the calls it has made itself meanwhile, as they
+    stand; `stopping`: it was halted, and what it still does is awaited.
+    """
 
     key: EffectKey
     agent: str
+    external: tuple[OpenCall, ...] = ()
+    stopping: bool = False
 
 
 class CallTool(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -114,13 +120,14 @@ def _of_state(run: Run) -> tuple[AnyEffect, ...]:
             if run.usage.is_over_budget:
                 owed = ()
             elif not run.visit.turn.calls:
-                owed = (AskModel(key=request_key(run), agent=run.visit.turn.agent),)
+                turn = run.visit.turn
+                owed = (AskModel(key=request_key(run), agent=turn.agent, external=turn.external),)
             else:
                 owed = (*_calls(run), *_within(run))
         case "call":
             owed = _calls(run)
         case "halting":
-            return (*_calls(run), *_within(run))
+            return (*_calls(run), *_stopping(run), *_within(run))
         case "branches":
             owed = _within(run)
         case "asking" | "resting" | "retrying":
@@ -129,6 +136,14 @@ def _of_state(run: Run) -> tuple[AnyEffect, ...]:
             return ()
     timed = timers_owed(run)
     return (*owed, *_timers(run, timed)) if timed else owed
+
+
+def _stopping(run: Run) -> tuple[AnyEffect, ...]:
+    turn = run.visit.turn
+    if turn is None or not turn.prompted:
+        return ()
+    key = request_key(run)
+    return (AskModel(key=key, agent=turn.agent, external=turn.external, stopping=True),)
 
 
 _NO_TIMERS: dict[str, float] = {}

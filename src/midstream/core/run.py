@@ -106,6 +106,9 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `misses` counts the unusable replies, those with unusable calls included. `agent` is "" where the
     state itself calls a tool. `is_prompted`: the state's prompt stands in the conversation. `shown` is
     what is known to have been seen of the reply that streams, `breaks` how often one broke off by itself.
+
+    Of an external agent `prompted` says that it is at work on a prompt, and `external` are the calls it
+    has made itself since. While it is being halted, `text` is what had been shown of its reply.
     """
 
     agent: str
@@ -117,6 +120,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_prompted: bool = False
     shown: str = ""
     breaks: int = 0
+    prompted: bool = False
+    external: tuple[OpenCall, ...] = ()
 
     @property
     def due(self) -> tuple[OpenCall, ...]:
@@ -223,6 +228,20 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
         if self.turn is None or self.turn.agent or not self.turn.calls:
             return None
         return self.turn.calls[0]
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The conversation that an external agent keeps itself, by the `id` it has there; `run` began it.
+
+    `unheard` counts the messages at the end of its context that no whole reply of it has answered. Those
+    are told (again) with the next prompt: an agent may forget what it was cut in. The first `told` of
+    them are in the prompt under way.
+    """
+
+    id: str
+    run: str
+    unheard: int
+    told: int = 0
 
 
 class Halt(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -364,7 +383,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     has its own. `modes` are the permission modes its agents were told of last, by context, while that
     matters; `below` the AGENTS.md of folders they were told, by context and path, with their lengths.
     `background` are the commands it began that go on, as far as its calls say. `pictures` are those a
-    person has shown it, by what marks in words call them (`core.pictures`).
+    person has shown it, by what marks in words call them (`core.pictures`). `sessions` are those of its
+    external agents, by their names; `manifest` is what the files held when one was last sent to work.
     """
 
     id: str
@@ -398,6 +418,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     below: dict[str, dict[str, int]] = {}
     background: tuple[BackgroundCommand, ...] = ()
     pictures: dict[str, Picture] = {}
+    sessions: dict[str, Session] = {}
+    manifest: str = ""
 
     @property
     def is_over(self) -> bool:
@@ -433,7 +455,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
             or self.visit.turn is None
             or not self.visit.turn.calls
         ):
-            return False
+            return _is_asked_from_within(self.visit.turn)
         return all(
             call.status == "parked"
             or ((branch := branch_for(self, call)) is not None and branch.is_parked)
@@ -445,6 +467,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
         """Return whether the state's question closes by itself some time."""
         ask = self.plan.states[self.visit.state].ask
         return isinstance(ask, Ask) and ask.deadline_s is not None and ask.on_timeout != "wait"
+
+
+def _is_asked_from_within(turn: Turn | None) -> bool:
+    """Return whether an external agent at work does nothing before a person has allowed a call of it."""
+    under_way = [] if turn is None else [call for call in turn.external if call.status != "done"]
+    return bool(under_way) and all(call.status == "parked" for call in under_way)
 
 
 def definition_of(run: Run) -> Definition:

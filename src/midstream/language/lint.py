@@ -26,7 +26,7 @@ from midstream.language.lint_scopes import (
 )
 from midstream.language.lint_states import check_budget, check_state_alone
 from midstream.language.lint_text import check_path, check_texts
-from midstream.language.names import STOP
+from midstream.language.names import AGENT_PRESETS, STOP
 from midstream.language.problem import Problem, Report, has_errors
 from midstream.language.shape import fit, read_file, shown
 from midstream.language.spec import Role, State, ToolSpec, Workflow
@@ -156,6 +156,7 @@ def _check_agents(names: Names, known: Known, report: Report) -> None:
         context = node.text("context")
         if context is not None and context.value not in contexts:
             unknown(context, "context", contexts, report)
+        _check_external(node, known, report)
         role = node.text("agent_role")
         if role is None:
             continue
@@ -163,6 +164,38 @@ def _check_agents(names: Names, known: Known, report: Report) -> None:
             unknown(role, "role", known.roles, report)
         elif known.tools is not None:
             _check_tool_lists(role, known.roles[role.value], known.tools, report)
+
+
+def _check_external(node: Node, known: Known, report: Report) -> None:
+    """Report what an agent without a role needs, and what one that is another program cannot do."""
+    acp, role = node.get("acp"), node.text("agent_role")
+    if acp is None:
+        if role is None or not role.value:
+            report.error(node, 'the agent has no "agent_role": expected the name of a role.')
+        return
+    if node.text("name") is None and role is None:
+        report.error(node, 'the agent has no name: expected "name", by which states call it.')
+    if acp.kind == "string" and acp.value not in AGENT_PRESETS:
+        hint = report.near(acp.value, AGENT_PRESETS)
+        known_ones = ", ".join(AGENT_PRESETS)
+        report.error(
+            acp,
+            f'"{clip(acp.value)}" is no external agent that is known: expected {known_ones}, or the '
+            'argv of a program, such as ["my-agent", "--acp"].',
+            hint,
+        )
+    elif acp.kind == "array" and not (acp.items and acp.items[0].value):
+        report.error(
+            acp, 'the command is empty: expected the argv of a program, such as ["my-agent"].'
+        )
+    of_role = None if role is None else known.roles.get(role.value)
+    if of_role is not None and of_role.parsingTools:
+        report.error(
+            acp,
+            f'the role "{clip(role.value if role else "")}" has parsing tools, which another program '
+            "cannot call.",
+            'Give the state an "output_schema" instead.',
+        )
 
 
 def _check_tool_lists(where: Node, role: Role, tools: Collection[str], report: Report) -> None:

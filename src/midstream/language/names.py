@@ -40,6 +40,9 @@ CONFLICT: Final = "conflict"
 PROPOSE_PLAN: Final = "propose_plan"
 """The tool by which an agent proposes a plan: it parks its call until a person approves or rejects it."""
 
+EXTERNAL_CALL: Final = "external_agent_call"
+"""What calls that external agents make themselves are judged as. No agent is offered it."""
+
 NEVER_RUN: Final = frozenset({REQUEST_USERS_INPUT, PROPOSE_PLAN, DELEGATE, RUN_WORKFLOW})
 """The tools whose calls are something else, a question or a branch, which is what is shown of them."""
 
@@ -95,6 +98,7 @@ Phase: TypeAlias = Literal[
 
 ErrorKind: TypeAlias = Literal[
     "model",
+    "agent",
     "tool",
     "handler",
     "output",
@@ -110,6 +114,9 @@ ErrorKind: TypeAlias = Literal[
     "any",
 ]
 """What may go wrong in a state, as `retry` and `catch` name it. `any` stands for each of them."""
+
+AGENT_PRESETS: Final = ("claude", "codex", "gemini", "opencode", "qwen")
+"""External agents that are known by name, as `acp` of an agent gives it; any other is given by its argv."""
 
 Effort: TypeAlias = Literal["low", "medium", "high"]
 """How hard a model is to think before it replies."""

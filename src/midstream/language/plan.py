@@ -392,11 +392,15 @@ def tools_for(
         DELEGATE: {name: role.description for name, role in definition.delegates.items()},
         RUN_WORKFLOW: definition.runnable,
     }
-    usable = [
-        _naming(spec, named[name]) if name in named else spec
-        for name, spec in sorted(definition.tools.items())
-        if name not in _WORKTREE_TOOLS and role.may_use(name) and named.get(name, True)
-    ]
+    usable = (
+        []
+        if agent.is_external
+        else [
+            _naming(spec, named[name]) if name in named else spec
+            for name, spec in sorted(definition.tools.items())
+            if name not in _WORKTREE_TOOLS and role.may_use(name) and named.get(name, True)
+        ]
+    )
     parsing = [
         ToolSpec(
             name=tool.name, description=tool.description, parameters=tool.parameters, effect="read"

@@ -28,12 +28,27 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A role at work in a context. States name it by `name`, by default the role's own name."""
+    """A role at work in a context. States name it by `name`, by default the role's own name.
 
-    agent_role: str
+    `acp` makes it an external agent: the name of a preset, or the argv of a program that speaks the Agent
+    Client Protocol. It needs no role; one it has is told to it at the beginning.
+    """
+
+    agent_role: str = ""
     context: str
     role: Literal["assistant", "user"] = "assistant"
     name: str = ""
+    acp: str | tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def program(self) -> str | tuple[str, ...]:
+        """Return the preset or the argv of the program that speaks for it, "" where a model does."""
+        return "" if self.acp is msgspec.UNSET else self.acp
+
+    @property
+    def is_external(self) -> bool:
+        """Return whether another program speaks for it."""
+        return bool(self.program)
 
     @property
     def key(self) -> str:
@@ -133,7 +148,7 @@ class Retry(_Part, frozen=True, kw_only=True):
 
     max_attempts: int = 3
     backoff_s: float = 1.0
-    on: tuple[ErrorKind, ...] = ("model", "tool", "handler", "timeout")
+    on: tuple[ErrorKind, ...] = ("model", "agent", "tool", "handler", "timeout")
 
 
 class Catch(_Part, frozen=True, kw_only=True):

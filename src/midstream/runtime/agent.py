@@ -15,7 +15,7 @@ from midstream.language.plan import parsing_tools, tools_for
 from midstream.language.spec import Agent, Role, ToolSpec
 from midstream.runtime.ports import Model, ModelReply, ModelRequest, ReplyListener
 
-_IN_WORKTREE = (
+IN_WORKTREE_WORDS = (
     "\n\nYou work in a git worktree of your own: a copy of the work tree, in another folder. Name files by "
     "their paths from its root. What you change is merged when you are done: commit nothing."
 )
@@ -73,7 +73,7 @@ class WorkflowAgent:
         return ModelRequest(
             agent=self.name,
             system=system_message(definition_of(run), self.role)
-            + (_IN_WORKTREE if run.branch.worktrees else ""),
+            + (IN_WORKTREE_WORDS if run.branch.worktrees else ""),
             messages=self.messages(),
             tools=self.tools,
             level=self.role.level,

@@ -13,6 +13,7 @@ from midstream.core.notices import (
     ThinkingDelta,
     ToolProgress,
 )
+from midstream.core.run import OpenCall
 from midstream.runtime.text_limits import MAX_TEXT, ends_of
 from midstream.runtime.user_words import readable
 from midstream.safety.redaction import Redactor
@@ -46,6 +47,7 @@ class StreamingEffect:
         "checkpoint_soon",
         "has_calls",
         "key",
+        "on_calls",
         "state",
         "stop",
         "stopper",
@@ -62,6 +64,7 @@ class StreamingEffect:
         self.checkpoint: asyncio.Task[None] | None = None
         self.checkpoint_soon: Callable[[], None] | None = None
         self.has_calls = False
+        self.on_calls: Callable[[tuple[OpenCall, ...]], None] | None = None
         self._notify = notify
         self._redactor = redactor
         self._words = redactor.sliding()

@@ -67,8 +67,8 @@ SOFT_STOP_S = 10.0
 """Seconds a tool told to stop gets before its call is cut off and its outcome is unknown. Longer than
 the graces tools give themselves: this is for the ones that do not listen."""
 
-_EDGE = (Exception, SystemExit, asyncio.CancelledError)
-"""What an effect may raise that is the run's affair; `_is_for_us` tells the cancelled ones apart."""
+EDGE = (Exception, SystemExit, asyncio.CancelledError)
+"""What an effect may raise that is the run's affair; `is_for_us` tells the cancelled ones apart."""
 
 
 async def ask_model(
@@ -97,8 +97,8 @@ async def ask_model(
         what, hint = short(error.what, world.redactor), short(error.hint, world.redactor)
         is_broken = isinstance(error, WorldTrouble) and flight.has_begun
         answer = inputs.ModelFailed(key=effect.key, error=what, hint=hint, is_broken=is_broken)
-    except _EDGE as error:
-        if not _is_for_us(error):
+    except EDGE as error:
+        if not is_for_us(error):
             raise
         words = f"The model request failed: {named(error, world.redactor)}"
         answer = inputs.ModelFailed(key=effect.key, error=words, hint=REPORT_BUG)
@@ -121,7 +121,7 @@ async def review_call(
 ) -> None:
     """Look at what a call would do and post what is to become of it."""
     try:
-        workspace, own = await _place_of(run, effect.name, world)
+        workspace, own = await place_of(run, effect.name, world)
         context = ToolContext(
             workspace=workspace,
             run=run.id,
@@ -152,8 +152,8 @@ async def review_call(
     except MidstreamError as error:
         what, hint = short(error.what, world.redactor), short(error.hint, world.redactor)
         answer = inputs.CallReviewed(key=effect.key, kind="deny", reason=what, hint=hint)
-    except _EDGE as error:
-        if not _is_for_us(error):
+    except EDGE as error:
+        if not is_for_us(error):
             raise
         what = named(error, world.redactor)
         words = f"what the call would do could not be found out: {what}"
@@ -161,7 +161,7 @@ async def review_call(
     post(answer)
 
 
-async def _place_of(run: Run, tool: str, world: World) -> tuple[Path, tuple[str, ...]]:
+async def place_of(run: Run, tool: str, world: World) -> tuple[Path, tuple[str, ...]]:
     """Return the folder a call is made in, and what it may do there that nobody is asked about.
 
     What is written in a git worktree changes nothing of the person's: they are asked when it is merged.
@@ -203,7 +203,7 @@ async def call_tool(
             post(inputs.ToolFinished(key=effect.key, outcome="not_run", text=NOT_RUN))
         return
     try:
-        workspace, own = await _place_of(run, call.name, world)
+        workspace, own = await place_of(run, call.name, world)
         if effect.ended is not None:
             await _hooked(effect, effect.ended, run, world, workspace, flight.stop, post)
             return
@@ -223,7 +223,7 @@ async def call_tool(
         )
         if not own:
             # In a worktree its git branch is the record: nothing there is for undo to put back.
-            changing = partial(_changing, flight, world, put)
+            changing = partial(record_change, effect.key, flight, world, put)
             context = replace(context, changing=changing)
         arguments = exact_arguments(call.name, effect.arguments, run, world)
         if arguments is None:
@@ -250,8 +250,8 @@ async def call_tool(
     except MidstreamError as error:
         words = short(with_hint(error.what, error.hint), world.redactor)
         answer = inputs.ToolFinished(key=effect.key, outcome="failed", text=words)
-    except _EDGE as error:
-        if not _is_for_us(error):
+    except EDGE as error:
+        if not is_for_us(error):
             raise
         words = f"The tool failed: {named(error, world.redactor)}"
         answer = inputs.ToolFinished(key=effect.key, outcome="failed", text=words)
@@ -320,14 +320,14 @@ async def _hooked(
     """Let hooks have their say of a call that has ended, and post its end."""
     try:
         ran = await after_call(effect, ended, run, world, workspace, stop)
-    except _EDGE as error:
-        if not _is_for_us(error):
+    except EDGE as error:
+        if not is_for_us(error):
             raise
         ran = (HookRan(event=AFTER_TOOL, hook="?", problem=named(error, world.redactor)),)
     post(_finished(effect, ended, ran, note, below))
 
 
-async def _kept_unless_secret(data: bytes, world: World) -> str:
+async def kept_unless_secret(data: bytes, world: World) -> str:
     """Return the key of what a file will hold, kept where no secret is in it."""
     text = data.decode("utf-8", "replace")
     if await in_thread(lambda: world.redactor.redacted(text) == text):
@@ -335,7 +335,8 @@ async def _kept_unless_secret(data: bytes, world: World) -> str:
     return await in_thread(lambda: hashlib.sha256(data).hexdigest())
 
 
-async def _changing(
+async def record_change(
+    key: inputs.EffectKey,
     flight: StreamingEffect,
     world: World,
     put: Put,
@@ -355,16 +356,21 @@ async def _changing(
             f"{name} was left as it is: its name is no Unicode text.", hint="Rename it."
         )
     held = None if before is None else await world.blobs.put(before)
-    then = None if after is None else await _kept_unless_secret(after, world)
+    then = None if after is None else await kept_unless_secret(after, world)
     made = tuple(str(folder) for folder in folders if folder in path.parents)
-    await put(inputs.FileChanging(key=flight.key, path=name, before=held, after=then, folders=made))
+    await put(inputs.FileChanging(key=key, path=name, before=held, after=then, folders=made))
     if flight.is_closed:
         raise WorldTrouble(f"{name} was left as it is: the call was stopped.")
 
 
 async def stop_for_good(flight: StreamingEffect, world: World, post: Post) -> None:
-    """Cut off a tool call that was told to stop and has not, after `SOFT_STOP_S` seconds."""
+    """Cut off what was told to stop and has not, after `SOFT_STOP_S` seconds: a tool call, or an
+    external agent.
+    """
     await world.clock.sleep(SOFT_STOP_S)
+    if flight.key[-2] == "model":
+        post(inputs.AgentStopped(key=flight.key))
+        return
     post(inputs.ToolFinished(key=flight.key, outcome="unknown", text=UNKNOWN))
 
 
@@ -404,8 +410,8 @@ async def run_handler(
     except MidstreamError as error:
         what, hint = short(error.what, redactor), short(error.hint, redactor)
         answer = inputs.HandlerFailed(key=effect.key, error=what, hint=hint, fault=error.fault)
-    except _EDGE as error:
-        if not _is_for_us(error):
+    except EDGE as error:
+        if not is_for_us(error):
             raise
         words = f"The handler {effect.handler} failed: {named(error, redactor)}"
         answer = inputs.HandlerFailed(key=effect.key, error=words, hint=REPORT_BUG, fault="bug")
@@ -442,7 +448,7 @@ async def await_time(effect: AwaitTime, clock: Clock, post: Post) -> None:
     post(inputs.TimerRang(key=effect.key))
 
 
-def _is_for_us(error: BaseException) -> bool:
+def is_for_us(error: BaseException) -> bool:
     """Return whether an error says something of the effect, not that it was cancelled."""
     if not isinstance(error, asyncio.CancelledError):
         return True

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Collection
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from midstream.core.inputs import EffectKey, ReplyCheckpoint, Shown
 from midstream.core.notices import AgentThinking
@@ -40,6 +40,9 @@ from midstream.runtime.effects import (
 from midstream.runtime.emitter import RunEvents
 from midstream.runtime.ports import Clock, Handlers, World
 
+if TYPE_CHECKING:
+    from midstream.runtime.file_watch import FileWatch
+
 CLOSING_S = 5.0
 """Seconds the effects of an ended run get to clean up after themselves."""
 
@@ -62,9 +65,11 @@ class InFlight:
         "_deliver",
         "_events",
         "_post",
+        "_prompts",
         "_put",
         "_streams",
         "_tasks",
+        "_watches",
     )
 
     def __init__(
@@ -85,6 +90,8 @@ class InFlight:
         self._streams: dict[EffectKey, StreamingEffect] = {}
         self._closing: set[asyncio.Task[None]] | None = None
         self._context: Context | None = None
+        self._prompts: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._watches: dict[str, FileWatch] = {}
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
@@ -123,8 +130,11 @@ class InFlight:
             if effect.key not in tasks:
                 if begins:
                     self._begin(effect, run, world, handlers)
-            elif isinstance(effect, CallTool) and effect.stopping:
-                self._stop_softly(effect.key, world)
+            elif isinstance(effect, CallTool):
+                if effect.stopping:
+                    self._stop_softly(effect.key, world)
+            elif isinstance(effect, AskModel):
+                self._keep_asking(effect, world)
         for key in gone:
             self.forget(key)
         if not owed:
@@ -132,8 +142,20 @@ class InFlight:
             tasks.clear()
             self._streams.clear()
 
+    def _keep_asking(self, effect: AskModel, world: World) -> None:
+        """Tell an external agent at work how its calls stand, or that it is to stop."""
+        stream = self._streams.get(effect.key)
+        if stream is None or stream.stop is None:
+            return
+        if effect.stopping:
+            self._silence(effect.key)
+            self._stop_softly(effect.key, world)
+        if stream.on_calls is not None:
+            stream.on_calls(effect.external)
+
     def _begin(self, effect: AnyEffect, run: Run, world: World, handlers: Handlers) -> None:
         key, allowed, run = effect.key, run.allowed, owner_of(run, effect.key)
+        prompted: tuple[str, str] | None = None
         match effect:
             case RunHandler():
                 work = run_handler(effect, run, handlers, world, self._post, self._deliver)
@@ -144,7 +166,18 @@ class InFlight:
                     thinking = AgentThinking(agent=effect.agent, state=state)
                     self._events.notify_of(run.branch.path, thinking)
                     stream.checkpoint_soon = partial(self._checkpoint_soon, stream, world.clock)
-                work = ask_model(effect, run, world, stream, self._post)
+                if world.agents is None or is_summary_key(key) or not _is_external(effect, run):
+                    work = ask_model(effect, run, world, stream, self._post)
+                else:
+                    from midstream.runtime.external_agent import ask_external  # few runs have one
+
+                    prompted = (run.branch.path, effect.agent)
+                    stream.stop = asyncio.Event()
+                    watch = None if run.branch.worktrees else self.watch(run, world)
+                    last = self._prompts.get(prompted)
+                    work = ask_external(
+                        effect, run, allowed, world, stream, self._post, self._put, watch, last
+                    )
             case CallTool():
                 stream = self._stream(key, effect.agent, run, world)
                 stream.stop = asyncio.Event()
@@ -164,6 +197,17 @@ class InFlight:
         self._tasks[key] = asyncio.get_running_loop().create_task(
             work, name=str(key[-2]), context=self._context.copy()
         )
+        if prompted is not None:
+            self._prompts[prompted] = self._tasks[key]
+
+    def watch(self, run: Run, world: World) -> "FileWatch":
+        """Return what sees changes in the workspace while external agents of a run, or branch, work."""
+        from midstream.runtime.file_watch import FileWatch
+
+        path = run.branch.path
+        if path not in self._watches:
+            self._watches[path] = FileWatch(world.workspace, world, run.manifest)
+        return self._watches[path]
 
     def _stream(self, key: EffectKey, agent: str, run: Run, world: World) -> StreamingEffect:
         notify = partial(self._events.notify_of, run.branch.path)
@@ -268,3 +312,7 @@ class InFlight:
         """Return once all that was cut off has ended, or `CLOSING_S` seconds have passed."""
         if self._closing:
             await asyncio.wait(tuple(self._closing), timeout=CLOSING_S)
+
+
+def _is_external(effect: AskModel, run: Run) -> bool:
+    return run.plan.agents[effect.agent].is_external

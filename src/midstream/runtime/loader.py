@@ -217,7 +217,10 @@ def _definition(
     roles: Mapping[str, Role],
     tools: Mapping[str, ToolSpec],
 ) -> Definition:
-    used = {agent.agent_role: roles[agent.agent_role] for agent in workflow.agents}
+    used = {
+        agent.agent_role: roles[agent.agent_role] if agent.agent_role else Role(includedTools=())
+        for agent in workflow.agents
+    }
     called = {state.tool for state in every_state(workflow.states)}
     definition = Definition(
         workflow=workflow,

@@ -187,6 +187,7 @@ class Workflow:
         context: str = "main",
         max_length: int | None = None,
         sees: Literal["assistant", "user"] = "assistant",
+        acp: str | Sequence[str] = "",
     ) -> Agent:
         """Return an agent: a role at work in a conversation that agents of one `context` share.
 
@@ -200,6 +201,8 @@ class Workflow:
             context: the name of the conversation.
             max_length: how many characters of that conversation are kept, the latest.
             sees: `user` sees the conversation with its sides swapped.
+            acp: makes it an external agent: a preset such as `claude`, or the argv of a program that speaks
+                the Agent Client Protocol. It has a role only if one is given.
         """
         if system is not None:
             included = None if tools is None else tuple(tools)
@@ -209,12 +212,12 @@ class Workflow:
         known = self._contexts.setdefault(context, {"name": context})
         if max_length is not None:
             known["max_length"] = max_length
-        self._agents[name] = {
-            "name": name,
-            "agent_role": role or name,
-            "context": context,
-            "role": sees,
-        }
+        spec: dict[str, Json] = {"name": name, "context": context, "role": sees}
+        if role or system is not None or not acp:
+            spec["agent_role"] = role or name
+        if acp:
+            spec["acp"] = acp if isinstance(acp, str) else [*acp]
+        self._agents[name] = spec
         return Agent(name=name)
 
     @overload

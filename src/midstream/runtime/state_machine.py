@@ -27,7 +27,7 @@ from midstream.core.pictures import Picture
 from midstream.core.pinning import misfit_of
 from midstream.core.proposal import mode_of
 from midstream.core.question import Decision
-from midstream.core.routing import Destination, question_asked, spoken
+from midstream.core.routing import Destination, living, question_asked, spoken
 from midstream.core.run import Run
 from midstream.core.summaries import why_not
 from midstream.core.todo import parse_edit
@@ -71,6 +71,8 @@ STALL_RETRY_S = 0.5
 """Seconds between two tries to journal what an effect came to while there is no room."""
 
 _FROM_EFFECTS = (
+    inputs.AgentStopped,
+    inputs.FilesSeen,
     inputs.ModelReplied,
     inputs.ModelFailed,
     inputs.HandlerReturned,
@@ -82,7 +84,7 @@ _FROM_EFFECTS = (
     inputs.TimerRang,
 )
 
-_CUTTING = (inputs.UserSaid, inputs.Halt, inputs.Stop, inputs.TimerRang)
+_CUTTING = (inputs.UserSaid, inputs.Halt, inputs.Stop, inputs.TimerRang, inputs.AgentReturned)
 """What may cut a reply: it says what a reader has seen of those under way."""
 
 _OF_WHAT_IS_SHOWN = frozenset({*_CUTTING, inputs.ReplyCheckpoint, inputs.ModelFailed})
@@ -288,10 +290,21 @@ class WorkflowStateMachine:
         if self._unkept is not None:
             await asyncio.wait((self._task,))
             raise self._unkept
+        await self._see_changes()
         if first is not None:
             await first()
             self._is_held = False
             await self._put(_NOTHING)
+
+    async def _see_changes(self) -> None:
+        """Journal what external agents had changed in the workspace before their process died."""
+        for each in living(self._run) if self._world.agents is not None else ():
+            if each.manifest:
+                from midstream.runtime.external_agent import changes_seen
+
+                watch = self._in_flight.watch(each, self._world)
+                seen = await changes_seen(watch, each.branch.path, self._world)
+                await self._put(seen)
 
     async def unsuspend(self) -> None:
         """Let a suspended run go on, or one that was halted, where it was cut; any other stays as it is."""
@@ -776,7 +789,8 @@ class WorkflowStateMachine:
             self._refuse_waiting(error)
             if self._is_leaving:
                 # As if the process had died just before the effect ended: it is made again.
-                self._in_flight.forget(input.key)
+                if not isinstance(input, inputs.FilesSeen):
+                    self._in_flight.forget(input.key)
                 return False
             await self._pause()
             try:
@@ -829,6 +843,8 @@ class WorkflowStateMachine:
         try:
             await self._background.close()
             await self._in_flight.cleaned_up()
+            if self._world.agents is not None:
+                await self._world.agents.end(self.id)
             if self._tidying:
                 await asyncio.wait(tuple(self._tidying), timeout=CLOSING_S)
             if self._hook_listener is not None:

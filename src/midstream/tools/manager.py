@@ -18,7 +18,7 @@ import msgspec
 from midstream.core.background import TERMINAL
 from midstream.core.call_notes import NOT_AS_SEEN
 from midstream.language.errors import MidstreamError, did_you_mean
-from midstream.language.names import JOIN_WORKTREE, OPEN_WORKTREE, Json
+from midstream.language.names import EXTERNAL_CALL, JOIN_WORKTREE, OPEN_WORKTREE, Json
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import Review, ToolContext, ToolOutcome
 from midstream.safety.capability import SHOWN, Capability
@@ -84,7 +84,7 @@ class ToolManager:
         return {
             name: _spec(self._tools[name], reads=reads, names=names)
             for name in sorted(self._tools)
-            if name not in (OPEN_WORKTREE, JOIN_WORKTREE)
+            if name not in (EXTERNAL_CALL, OPEN_WORKTREE, JOIN_WORKTREE)
         }
 
     def put(self, tools: Iterable[Tool], *, instead_of: Iterable[str] = ()) -> None:
@@ -106,10 +106,10 @@ class ToolManager:
             return Review()
         own, problem = await in_thread(partial(_checked, tool, arguments))
         if problem:
-            return Review()
+            return _failing(tool, problem)
         planned = await _planned(tool, own, self._with_policy(context, is_review=True))
         if isinstance(planned, ToolOutcome):
-            return Review()
+            return _failing(tool, planned.text)
         verdict = self._verdict(tool, planned, context)
         return Review(
             kind=verdict.kind,
@@ -269,6 +269,7 @@ def built_in_tools(sandbox: "Sandbox | None" = None) -> tuple[Tool, ...]:
     from midstream.tools import (
         background_tools,
         code_tools,
+        external_calls,
         file_tools,
         search,
         shell,
@@ -279,7 +280,8 @@ def built_in_tools(sandbox: "Sandbox | None" = None) -> tuple[Tool, ...]:
 
     looking = (*file_tools.TOOLS, *search.TOOLS, *code_tools.TOOLS, *web_fetch.TOOLS)
     running = (shell.terminal_tool(sandbox), *background_tools.TOOLS)
-    return (*looking, *running, *small_tools.TOOLS, *worktree_tools.TOOLS)
+    unseen = (*worktree_tools.TOOLS, *external_calls.TOOLS)
+    return (*looking, *running, *small_tools.TOOLS, *unseen)
 
 
 def _spec(tool: Tool, *, reads: bool, names: bool) -> ToolSpec:
@@ -288,6 +290,13 @@ def _spec(tool: Tool, *, reads: bool, names: bool) -> ToolSpec:
     if tool.spec.reviewed or not (asks or names):
         return tool.spec
     return msgspec.structs.replace(tool.spec, reviewed=True)
+
+
+def _failing(tool: Tool, why: str) -> Review:
+    """Return what becomes of a call that will fail by itself. One that is made elsewhere will not."""
+    if tool.spec.name != EXTERNAL_CALL:
+        return Review()
+    return Review(kind="deny", reason=f"What it would do could not be found out: {why}")
 
 
 def _named(tool: Tool) -> Capability:

@@ -326,6 +326,8 @@ WORDS: Final[dict[str, str]] = {
     "Agent.context": "The conversation it hears and speaks in.",
     "Agent.role": "`user` puts it on the other side: the others' words are its user's for it.",
     "Agent.name": "The name states use for it; by default the role's.",
+    "Agent.acp": "Another program speaks for it: a preset such as `claude`, or the argv of one that "
+    "speaks the Agent Client Protocol.",
     "Transition.to": "The state to go to, or `$interrupted`.",
     "Transition.when": "An expression such as `last.value.failed == 0`; without it: always.",
     "Ask.question": "The question; `${common_data.x}` is filled in.",

@@ -17,6 +17,9 @@ from midstream.language.spec import ToolSpec
 PUT_BACK: Final = "$putback"
 """The call of a `file_written` that no tool made: going back put the file back, in the fork it made."""
 
+SEEN: Final = "$seen"
+"""The call of a `file_written` that was noticed after it had happened, while an external agent worked."""
+
 _HARMLESS: tuple[Outcome | None, ...] = ("denied", "not_run")
 _MAX_WORDS = 300
 
@@ -101,7 +104,7 @@ def side_effects(facts: Iterable[Envelope], after: int) -> SideEffects:
     tools: Mapping[str, ToolSpec] = {}
     calls: dict[str, MadeCall] = {}
     writes: dict[str, list[tuple[int, e.FileWritten]]] = {}
-    completed: set[str] = set()
+    completed: set[str] = {SEEN}
     for envelope in facts:
         seq = envelope.seq or 0
         match envelope.event:
@@ -109,9 +112,14 @@ def side_effects(facts: Iterable[Envelope], after: int) -> SideEffects:
                 tools = definition.tools
             case e.ToolCalled() as made:
                 # A tool nobody declares any more may have done anything.
-                if made.name not in tools or tools[made.name].effect == "once":
+                effect = made.external or (
+                    tools[made.name].effect if made.name in tools else "once"
+                )
+                if effect == "once":
                     calls[made.call_id] = _begun(seq, made)
-            case e.FileWritten(call_id=call_id) if call_id == PUT_BACK:
+            case e.FileWritten(call_id=call_id) if call_id == PUT_BACK or (
+                call_id == SEEN and seq <= after
+            ):
                 pass
             case e.FileWritten() as written:
                 writes.setdefault(written.call_id, []).append((seq, written))

@@ -14,6 +14,7 @@ from midstream.language.expressions import compiled
 from midstream.language.names import INTERRUPTED, STOP, ErrorKind, Json, Policy
 from midstream.language.plan import branches_of
 from midstream.language.spec import Ask, Budget, Definition, State, Transition, Workflow
+from midstream.safety.capability import quoted
 from midstream.views.amounts import seconds_words
 from midstream.views.cells import clipped, one_line, row_of, wrapped
 from midstream.views.graph import (
@@ -96,6 +97,10 @@ def _shown(value: Json) -> str:
 def _agents(workflow: Workflow) -> Iterator[str]:
     for agent in workflow.agents:
         role = f"the role {agent.agent_role}" if agent.key != agent.agent_role else "a role"
+        if agent.is_external:
+            program = agent.program if isinstance(agent.program, str) else quoted(agent.program)
+            told = f", told the role {agent.agent_role}" if agent.agent_role else ""
+            role = f"another program ({program}){told}"
         side = ", as its user" if agent.role == "user" else ""
         where = f"{role} in the conversation {agent.context}{side}"
         yield f"{one_line(agent.key)}: {one_line(where)}."

@@ -12,6 +12,7 @@ from midstream.core.decide.proposing import propose
 from midstream.core.decide.transaction import Story
 from midstream.core.events import QuestionAsked, ToolCalled
 from midstream.core.inputs import CallReviewed, RequestedCall
+from midstream.core.pending import review_key
 from midstream.core.run import OpenCall, Run
 from midstream.language.names import DELEGATE, PROPOSE_PLAN, REQUEST_USERS_INPUT
 from midstream.language.patterns import fits_whole
@@ -118,6 +119,49 @@ def reviewed(
     )
 
 
+def reviewed_within(story: Story, review: CallReviewed) -> bool:
+    """Let a call go on that an external agent asks about, ask a person, or refuse it.
+
+    False: it is none of such.
+    """
+    run, turn = story.run, story.run.visit.turn
+    if turn is None or run.visit.phase != "turn" or not turn.prompted:
+        return False
+    call = next((c for c in turn.external if review_key(run, c.call.id) == review.key), None)
+    if call is None:
+        return False
+    if call.status != "running":
+        return True
+    for ran in review.hooks:
+        story.tell(ran)
+    needed = [ask for ask in review.asks if not ask.startswith(SHOWN)]
+    if review.kind == "deny":
+        hint = f" {review.hint}" if review.hint else ""
+        story.close_call(call.call.id, "denied", f"{REFUSED}{review.reason}{hint}")
+    elif over := exceeded(story, is_call=True):
+        story.close_call(call.call.id, "denied", f"{REFUSED}{over}")
+    elif review.kind == "allow" or are_granted(review.asks, story.whole.run.allowed):
+        pass
+    elif run.approvals == "deny":
+        flags = " ".join(f"--allow {quoted((ask,))}" for ask in needed)
+        text = f"{REFUSED}{review.reason} {_NOBODY} {flags}."
+        story.close_call(call.call.id, "denied", text)
+    else:
+        story.tell(
+            QuestionAsked(
+                question_id=story.next_question_id(),
+                number=story.next_number(),
+                kind="approval",
+                text=f"{call.call.name}\n{review.shows}" if review.shows else call.call.name,
+                agent=turn.agent,
+                call_id=call.call.id,
+                asks=review.asks,
+                why=review.reason,
+            )
+        )
+    return True
+
+
 def is_hooked(patterns: Sequence[str], name: str) -> bool:
     """Return whether hooks have a say in the calls of a tool."""
     return any(fits_whole(pattern, name) for pattern in patterns)
@@ -143,6 +187,9 @@ def are_granted(asks: Sequence[str], allowed: Sequence[str]) -> bool:
     return bool(needed) and all(ask in allowed and not holds_placeholder(ask) for ask in needed)
 
 
+_NOBODY = "Nobody is there to give a yes. A person can allow it with"
+
+
 def _ask_about(story: Story, agent: str, call: ToolCall, review: CallReviewed) -> None:
     if story.run.approvals == "deny":
         needed = [ask for ask in review.asks if not ask.startswith(SHOWN)]
@@ -150,7 +197,7 @@ def _ask_about(story: Story, agent: str, call: ToolCall, review: CallReviewed) -
         story.close_call(
             call.id,
             "denied",
-            f"{REFUSED}{review.reason} Nobody is there to give a yes. A person can allow it with {flags}.",
+            f"{REFUSED}{review.reason} {_NOBODY} {flags}.",
         )
         return
     command = call.arguments.get(COMMAND)

@@ -16,9 +16,16 @@ from midstream.core import events as e
 from midstream.core import inputs
 from midstream.core.call_notes import CUT_WHILE_JOINING, with_change
 from midstream.core.conversation import ToolCall
-from midstream.core.decide import compacting, proposing, steering
+from midstream.core.decide import compacting, external, proposing, steering
 from midstream.core.decide.budgets import narrower
-from midstream.core.decide.calls import are_granted, begin_call, call_of, reviewed, unusable
+from midstream.core.decide.calls import (
+    are_granted,
+    begin_call,
+    call_of,
+    reviewed,
+    reviewed_within,
+    unusable,
+)
 from midstream.core.decide.delegating import run_workflow
 from midstream.core.decide.states import run_to_completion
 from midstream.core.decide.timers import timer_rang, timer_started
@@ -147,6 +154,11 @@ def _addressee(story: Story, input: inputs.AnyInput) -> tuple[Story | None, inpu
 
 
 _OF_EFFECTS = (
+    inputs.AgentCalled,
+    inputs.AgentOpened,
+    inputs.AgentReturned,
+    inputs.AgentStopped,
+    inputs.FilesSeen,
     inputs.CallReviewed,
     inputs.FileChanging,
     inputs.HandlerFailed,
@@ -249,8 +261,11 @@ def _model_replied(story: Story, input: inputs.ModelReplied) -> None:
         compacting.ended(story, input)
         return
     run = story.run
+    if external.is_too_late(story, input.key):
+        return
     if run.visit.turn is None or input.key != _request_owed(run):
         return
+    external.close_calls(story, is_told=True)
     agent = run.visit.turn.agent
     role = definition_of(run).roles[run.plan.agents[agent].agent_role]
     state = run.plan.states[run.visit.state]
@@ -271,6 +286,9 @@ def _model_replied(story: Story, input: inputs.ModelReplied) -> None:
         problem = f"Answer by calling one of these tools: {', '.join(sorted(parsing))}."
     elif parsed and not is_parsed:
         problem = parsed[0].problem
+    if problem and external.is_external(run, agent):
+        # What stands in its words is all there is of a call: it is asked for again in words.
+        calls = ()
     story.tell(
         e.AgentResponded(
             agent=agent,
@@ -335,15 +353,17 @@ def _model_failed(story: Story, input: inputs.ModelFailed) -> None:
     if is_summary_key(input.key):
         compacting.ended(story, input)
         return
-    if input.key != _request_owed(story.run):
+    if external.is_too_late(story, input.key) or input.key != _request_owed(story.run):
         return
     turn = story.run.visit.turn
     assert turn is not None
+    external.close_calls(story)
     is_asked_on = input.is_broken and definition_of(story.run).kind != "chat"
     if is_asked_on and turn.breaks < MAX_BREAKS:
         story.tell(e.ReplyCut(agent=turn.agent, partial=input.shown, reason=input.error))
     else:
-        _turn_failed(story, input.error, input.hint, partial=input.shown)
+        kind: ErrorKind = "agent" if external.is_external(story.run, turn.agent) else "model"
+        _turn_failed(story, input.error, input.hint, partial=input.shown, kind=kind)
 
 
 def _give_up(story: Story, turn: Turn, error: str, kind: ErrorKind = "model") -> None:
@@ -361,6 +381,20 @@ def _turn_failed(
     assert run.visit.turn is not None
     story.tell(e.AgentFailed(agent=run.visit.turn.agent, error=error, hint=hint, partial=partial))
     failed(story, kind, error, hint)
+
+
+# --- external agents --------------------------------------------------------------------------
+
+
+def _agent_returned(story: Story, input: inputs.AgentReturned) -> None:
+    external.returned(story, input)
+    steering.cut_for_steers(story, input.shown)
+
+
+def _files_seen(story: Story, input: inputs.FilesSeen) -> None:
+    branch = branch_at(story.run, input.branch)
+    is_there = branch is not None and not branch.is_over
+    external.seen(steering.story_at(story, input.branch) if is_there else story, input)
 
 
 # --- tool calls -------------------------------------------------------------------------------
@@ -427,6 +461,8 @@ def _workflow_found(story: Story, input: inputs.WorkflowFound) -> None:
 
 def _call_reviewed(story: Story, input: inputs.CallReviewed) -> None:
     run = story.run
+    if reviewed_within(story, input):
+        return
     if run.visit.turn is None or run.visit.phase not in ("turn", "call"):
         return
     for open_call in run.visit.turn.calls:
@@ -446,6 +482,9 @@ def _approved(story: Story, input: inputs.Approve) -> None:
         proposing.decided(about, question, input, _offered(about.run))
         return
     call = _call_of(about.run, question)
+    if input.edited is not None and _is_external(about.run, call.id):
+        # It makes its calls itself: what it would do can be allowed or not, and no more.
+        input = msgspec.structs.replace(input, granted=False, edited=None, note=_OTHERWISE)
     if not input.granted:
         about.tell(e.QuestionAnswered(question_id=question.id, answer="no"))
         said = f" They said: {input.note}" if input.note else ""
@@ -457,6 +496,14 @@ def _approved(story: Story, input: inputs.Approve) -> None:
         _approve(about, question, "yes, for this run" if input.for_run else "yes")
         if input.for_run:
             _allow_for_run(story, question, call)
+
+
+_OTHERWISE = "Not like this: the arguments should be others."
+
+
+def _is_external(run: Run, call_id: str) -> bool:
+    turn = run.visit.turn
+    return turn is not None and any(call.call.id == call_id for call in turn.external)
 
 
 def _allow_for_run(story: Story, question: Question, call: ToolCall) -> None:
@@ -480,6 +527,8 @@ def _allow_for_run(story: Story, question: Question, call: ToolCall) -> None:
 def _approve(story: Story, question: Question, answer: str) -> None:
     call = _call_of(story.run, question)
     story.tell(e.QuestionAnswered(question_id=question.id, answer=answer))
+    if _is_external(story.run, call.id):
+        return  # it was heard of when the agent asked
     story.tell(
         e.ToolCalled(
             call_id=call.id,
@@ -493,7 +542,8 @@ def _approve(story: Story, question: Question, answer: str) -> None:
 
 def _call_of(run: Run, question: Question) -> ToolCall:
     assert run.visit.turn is not None, "only a turn parks calls"
-    return next(c.call for c in run.visit.turn.calls if c.call.id == question.call_id)
+    calls = (*run.visit.turn.calls, *run.visit.turn.external)
+    return next(c.call for c in calls if c.call.id == question.call_id)
 
 
 def _open_question(run: Run, question_id: str) -> Question | None:
@@ -509,7 +559,10 @@ def _file_changing(story: Story, input: inputs.FileChanging) -> None:
     """Record a write before it happens; of a call that nobody is owed any more, nothing is written."""
     call_id = input.key[2]
     turn = story.run.visit.turn
-    for open_call in () if turn is None else turn.calls:
+    calls = () if turn is None else turn.calls
+    if turn is not None and story.run.visit.phase == "turn":
+        calls = (*calls, *turn.external)
+    for open_call in calls:
         is_running = open_call.status in ("running", "stopping")
         if is_running and open_call.call.id == call_id and _is_owed(story.run, input.key):
             story.tell(
@@ -579,7 +632,9 @@ def _recovered(story: Story, input: inputs.Recovered) -> None:
     A `once` call that was in flight may have happened. Where it was being stopped the model is told
     so and hears the user's words next; else a person is asked first what became of it.
     """
-    definition, was_idle = input.definition, input.was_cut and story.run.is_parked
+    is_prompted = any(each.visit.turn and each.visit.turn.prompted for each in living(story.run))
+    was_idle = input.was_cut and story.run.is_parked and not is_prompted
+    definition = input.definition
     if definition is not None and not misfit_of(story.run, definition):
         story.tell(e.DefinitionChanged(definition=definition))
     if input.is_foreign:
@@ -598,7 +653,11 @@ def _recovered(story: Story, input: inputs.Recovered) -> None:
 def _ask_of_calls(story: Story) -> None:
     for inner in story.living():
         _ask_of_calls(inner)
+    external.close_calls(story)
     run, turn = story.run, story.run.visit.turn
+    if turn is not None and turn.prompted and run.visit.phase == "halting":
+        story.tell(e.AgentStopped(agent=turn.agent))
+        run, turn = story.run, story.run.visit.turn
     for open_call in () if turn is None else turn.calls:
         is_in_flight = open_call.status in ("running", "stopping")
         if not is_in_flight or turn is None:
@@ -624,6 +683,11 @@ JUDGES: dict[type[inputs.AnyInput], Callable[[Story, Any], None]] = {
     inputs.ModelReplied: _model_replied,
     inputs.ModelFailed: _model_failed,
     inputs.ReplyCheckpoint: _reply_shown,
+    inputs.AgentOpened: external.opened,
+    inputs.AgentCalled: external.called,
+    inputs.AgentReturned: _agent_returned,
+    inputs.AgentStopped: external.ended,
+    inputs.FilesSeen: _files_seen,
     inputs.CallReviewed: _call_reviewed,
     inputs.FileChanging: _file_changing,
     inputs.ToolEnded: _tool_ended,

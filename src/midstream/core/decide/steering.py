@@ -24,6 +24,7 @@ from midstream.core.call_notes import COMMAND, with_change
 from midstream.core.conversation import ToolCall
 from midstream.core.decide import compacting
 from midstream.core.decide.delegating import hand_in
+from midstream.core.decide.external import close_asked, close_calls
 from midstream.core.decide.transaction import BranchStory, Story
 from midstream.core.decide.transitions import (
     enter,
@@ -466,6 +467,7 @@ def halt(
             story.close_call(open_call.call.id, "stopped", stopped)
         elif open_call.status in ("new", "parked"):
             story.close_call(open_call.call.id, "not_run", not_run)
+    close_asked(story, not_run)
     # At once, though `once` tools may take a while to stop: a late yes must not start a closed call.
     story.supersede_questions("interrupted")
     finish_halt(story)
@@ -518,6 +520,8 @@ def finish_halt(story: Story) -> None:
         return
     if hand_in(story, _REASONS.get(run.halt.leads_to, _REASONS["words"])[1]):
         run = story.run
+    if run.visit.turn is not None and run.visit.turn.prompted:
+        return
     if run.visit.turn is not None and run.visit.turn.calls:
         call = run.visit.turn.calls[0]
         if run.visit.turn.agent or call.status != "done":
@@ -566,7 +570,19 @@ def _cut_for_steer(story: Story, shown: tuple[Shown, ...]) -> None:
     part = next((part for part in shown if part.key == key), None)
     if part is not None and part.has_calls:
         return
+    if any(call.status == "running" for call in run.visit.turn.external):
+        return  # as any tool call, it is waited for
+    close_calls(story)
     story.tell(e.ReplyCut(agent=run.visit.turn.agent, partial="" if part is None else part.text))
+
+
+def cut_for_steers(story: Story, shown: tuple[Shown, ...]) -> None:
+    """Cut an external agent's reply once it makes no call, for words that wait to join its turn."""
+    turn = story.run.visit.turn
+    if turn is None or not turn.prompted or story.run.visit.phase != "turn":
+        return
+    if any(record.handling == "steer" for record in story.undelivered()):
+        _cut_for_steer(story, shown_in(story, shown))
 
 
 def keep_shown(story: Story) -> None:
@@ -582,7 +598,7 @@ def keep_shown(story: Story) -> None:
         run.visit.phase != "turn"
         or run.visit.turn is None
         or run.visit.turn.calls
-        or not run.visit.turn.shown
+        or not (run.visit.turn.shown or run.visit.turn.prompted)
     ):
         return
     shown = Shown(key=request_key(run), text=run.visit.turn.shown)

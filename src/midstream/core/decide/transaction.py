@@ -65,7 +65,9 @@ class Story:
     ) -> None:
         """Tell how an open tool call ended."""
         assert self.run.visit.turn is not None
-        name = next(c.call.name for c in self.run.visit.turn.calls if c.call.id == call_id)
+        turn = self.run.visit.turn
+        calls = (*turn.calls, *turn.external)
+        name = next(c.call.name for c in calls if c.call.id == call_id)
         self.tell(
             e.ToolReturned(
                 call_id=call_id,

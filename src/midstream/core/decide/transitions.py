@@ -86,7 +86,7 @@ def catch_of(state: State, kind: ErrorKind) -> Catch | None:
     for catch in state.catch:
         if _is_among(kind, catch.on):
             return catch
-    if state.on_failure is not None and kind in ("model", "output"):
+    if state.on_failure is not None and kind in ("model", "agent", "output"):
         return Catch(to=state.on_failure)
     return None
 

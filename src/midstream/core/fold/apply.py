@@ -20,6 +20,7 @@ from midstream.core.fold.fold_branches import (
     with_questions_of,
 )
 from midstream.core.fold.fold_contexts import added, summary_began, summary_ended, with_shown
+from midstream.core.fold.fold_external import called_itself, session_began, stopped, with_unheard
 from midstream.core.fold.fold_halts import disposed, held_if_due, interrupted, received
 from midstream.core.fold.fold_questions import answered, asked, below_budget, closed, expired
 from midstream.core.fold.fold_states import entered, handler_ran, redefined, started
@@ -45,6 +46,12 @@ _PROGRESS = frozenset(
 
 def apply(run: Run, fact: e.AnyFact) -> Run:
     """Return the run after the fact. Total: every fact of the union has a row in `FOLDS`."""
+    if run.sessions:
+        return with_unheard(run, _applied(run, fact), fact)
+    return _applied(run, fact)
+
+
+def _applied(run: Run, fact: e.AnyFact) -> Run:
     if fact.branch:
         return in_branch(run, fact)
     kind = type(fact)
@@ -57,6 +64,8 @@ def apply(run: Run, fact: e.AnyFact) -> Run:
 
 
 def _counted_call(run: Run, fact: e.ToolCalled) -> Run:
+    if fact.external is not None:
+        return called_itself(run, fact)
     run = with_usage(run, tool_calls=run.usage.tool_calls + 1)
     return with_call(run, fact.call_id, status="running", granted=fact.granted)
 
@@ -172,6 +181,9 @@ FOLDS: dict[type[e.AnyFact], Callable[[Run, Any], Run]] = {
     e.WordsJoined: _joined,
     e.ReplyCut: reply_cut,
     e.ReplyShown: reply_shown,
+    e.AgentPrompted: session_began,
+    e.AgentStopped: stopped,
+    e.WorkspaceSeen: lambda run, fact: replace(run, manifest=fact.manifest),
     e.CompactionBegan: summary_began,
     e.ConversationCompacted: summary_ended,
     e.CompactionEnded: summary_ended,

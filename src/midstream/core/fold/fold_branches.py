@@ -62,11 +62,28 @@ def with_questions_of(run: Run, after: Inbox, before: Inbox) -> Run:
 def with_context(run: Run, context: str, messages: Sequence[Message]) -> Run:
     """Return the run with the messages of a context, which its branches may share."""
     branches = {
-        name: with_context(branch, context, messages) if context in branch.branch.shared else branch
+        name: _heard_too(with_context(branch, context, messages), branch, context)
+        if context in branch.branch.shared
+        else branch
         for name, branch in run.visit.branches.items()
     }
     contexts = {**run.contexts, context: messages}
     return replace(run, contexts=contexts, visit=replace(run.visit, branches=branches))
+
+
+def _heard_too(after: Run, before: Run, context: str) -> Run:
+    """Return a branch whose external agents have yet to hear what was said in a context it shares."""
+    old, new = before.contexts.get(context, ()), after.contexts[context]
+    if not after.sessions or old is new:
+        return after
+    more = max(len(new) - len(old), 1)
+    sessions = {
+        agent: replace(session, unheard=min(session.unheard + more, len(new)))
+        if (spec := after.plan.agents.get(agent)) is not None and spec.context == context
+        else session
+        for agent, session in after.sessions.items()
+    }
+    return replace(after, sessions=sessions)
 
 
 def ended_branch(run: Run, fact: BranchFinished | BranchFailed | BranchStopped) -> Run:
@@ -92,6 +109,8 @@ def ended_branch(run: Run, fact: BranchFinished | BranchFailed | BranchStopped) 
         ),
         halt=replace(run.halt, cuts=()),
         contexts={},
+        sessions={},
+        manifest="",
         common_data=data,
         todo=Todo(),
         background=(),

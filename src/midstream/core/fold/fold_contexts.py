@@ -39,11 +39,28 @@ def with_changes(run: Run, changes: tuple[ContextChange, ...]) -> dict[str, Sequ
 
 def with_shown(run: Run, agent: str, partial: str) -> Run:
     """Return the run with the words an agent had shown kept in its context, marked interrupted."""
-    if not agent or not partial:
+    calls, results = own_calls(run)
+    if not agent or not (partial or calls):
         return run
     spec = run.plan.agents[agent]
-    words = Message(role=spec.role, text=partial, author=agent, interrupted=True)
+    words = Message(
+        role=spec.role,
+        text=partial,
+        author=agent,
+        calls=calls,
+        results=results,
+        interrupted=True,
+    )
     return replace(run, contexts=added(run, spec.context, words))
+
+
+def own_calls(run: Run) -> tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]:
+    """Return the calls that an external agent has made itself in its turn, and what became of them."""
+    made = () if run.visit.turn is None else run.visit.turn.external
+    results = (
+        ToolResult(call_id=call.call.id, outcome=call.outcome, text=call.result) for call in made
+    )
+    return tuple(call.call for call in made), tuple(results)
 
 
 def spoken(

@@ -68,7 +68,7 @@ def interrupted(run: Run, fact: Interrupted) -> Run:
     if fact.epoch != halt.epoch or halt.leads_to == "trouble":
         cuts = _cuts_after(run, fact)
         state = cuts[-1].state if cuts else fact.state
-        run = _stopping(with_shown(run, fact.agent, fact.partial))
+        run = _stopping(_with_words(run, fact))
         common_data["interrupted_state"] = state
         common_data["interrupted_text"] = fact.partial
     if fact.text is not None:
@@ -91,6 +91,16 @@ def interrupted(run: Run, fact: Interrupted) -> Run:
     return held_if_due(run)
 
 
+def _with_words(run: Run, fact: Interrupted) -> Run:
+    """Return the run with what was shown kept. An external agent is still being stopped: what it does
+    until then belongs to the same words.
+    """
+    turn = run.visit.turn
+    if turn is not None and turn.prompted:
+        return with_visit(run, turn=replace(turn, text=fact.partial))
+    return with_shown(run, fact.agent, fact.partial)
+
+
 def _not_over_budget(usage: RunUsage) -> RunUsage:
     return replace(usage, is_over_budget=False) if usage.is_over_budget else usage
 
@@ -98,7 +108,7 @@ def _not_over_budget(usage: RunUsage) -> RunUsage:
 def _troubled(run: Run, fact: Interrupted) -> Run:
     """Return the run with its state's work being ended over an error: nobody interrupted it."""
     is_unsure = run.visit.turn is not None and _unsure_call(run.visit.turn) is not None
-    run = _stopping(with_shown(run, fact.agent, fact.partial))
+    run = _stopping(_with_words(run, fact))
     return replace(
         run,
         visit=replace(
@@ -225,7 +235,7 @@ def held_if_due(run: Run) -> Run:
     """Return the run held where it was to be, and nothing is being stopped any more."""
     if run.visit.phase != "halting" or run.halt.leads_to != "hold":
         return run
-    if run.visit.turn is not None and run.visit.turn.calls:
+    if run.visit.turn is not None and (run.visit.turn.calls or run.visit.turn.prompted):
         return run
     if not all(is_at_rest(branch) for branch in run.visit.branches.values()):
         return run

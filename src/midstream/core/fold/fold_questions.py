@@ -46,6 +46,9 @@ def answered(run: Run, fact: QuestionAnswered) -> Run:
     run = closed(run, fact.question_id, "answered")
     if question.about == "budget":
         return _raised(run, fact.answer)
+    turn = run.visit.turn
+    if turn is not None and any(each.call.id == question.call_id for each in turn.external):
+        return with_call(run, question.call_id, status="running")
     if question.kind != "input":
         return _told_outcome(run, question.call_id, fact.answer)
     if run.visit.state == "":

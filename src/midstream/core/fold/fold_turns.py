@@ -15,7 +15,13 @@ from midstream.core.events import (
     ToolEnded,
     ToolReturned,
 )
-from midstream.core.fold.fold_contexts import added, context_of, spoken, with_shown
+from midstream.core.fold.fold_contexts import (
+    added,
+    context_of,
+    own_calls,
+    spoken,
+    with_shown,
+)
 from midstream.core.fold.fold_halts import held_if_due
 from midstream.core.fold.fold_states import after_phase, saved
 from midstream.core.pictures import Picture, pictures_in
@@ -52,7 +58,7 @@ def responded(run: Run, fact: AgentResponded) -> Run:
     run = with_usage(run, requests=requests, calls_made=run.usage.calls_made + len(fact.calls))
     if fact.is_final:
         return _turn_ended(run, fact)
-    turn = replace(turn, text=fact.text, shown="", breaks=0)
+    turn = replace(turn, text=fact.text, shown="", breaks=0, prompted=False, external=())
     if fact.problem:
         turn = replace(turn, misses=turn.misses + 1)
     if fact.problem and not fact.calls:
@@ -76,6 +82,7 @@ def _turn_ended(run: Run, fact: AgentResponded) -> Run:
     state = run.plan.states[run.visit.state]
     names = [tool.name for tool in parsing_tools(role, state)]
     parsed = tuple(call for call in fact.calls if call.name in names)
+    done, ended = own_calls(run)
     if state.post_handler is None:
         results = tuple(
             ToolResult(call_id=call.id, outcome="completed", text=RECEIVED)
@@ -83,7 +90,9 @@ def _turn_ended(run: Run, fact: AgentResponded) -> Run:
             else ToolResult(call_id=call.id, outcome="not_run", text=TURN_OVER)
             for call in fact.calls
         )
-        message = spoken(run, fact.agent, fact.text, calls=fact.calls, results=results)
+        message = spoken(
+            run, fact.agent, fact.text, calls=(*done, *fact.calls), results=(*ended, *results)
+        )
         run = replace(run, contexts=added(run, context_of(run, fact.agent), message))
     value: Json = parsed[0].arguments if parsed else fact.text
     if parsed and state.output_schema is not None and state.output_schema.get("type") != "object":
@@ -115,6 +124,8 @@ def returned(run: Run, fact: ToolReturned) -> Run:
     )
     turn = run.visit.turn
     assert turn is not None
+    if not any(call.call.id == fact.call_id for call in turn.calls):
+        return run  # an external agent's own: it goes on itself
     if fact.name in (TERMINAL, TASKS) and fact.outcome == "completed":
         made = next(call for call in turn.calls if call.call.id == fact.call_id)
         begun = after_call(run.background, made, turn.agent, fact.result)
@@ -181,7 +192,7 @@ def reply_cut(run: Run, fact: ReplyCut) -> Run:
     kept = with_shown(run, fact.agent, fact.partial)
     request = run.visit.turn.request if fact.recovered else run.visit.turn.request + 1
     breaks = run.visit.turn.breaks + bool(fact.reason)
-    return _with_turn(kept, request=request, shown="", breaks=breaks)
+    return _with_turn(kept, request=request, shown="", breaks=breaks, prompted=False, external=())
 
 
 def reply_shown(run: Run, fact: ReplyShown) -> Run:
@@ -206,12 +217,15 @@ def with_call(
     run: Run, call_id: str, **changes: Json | tuple[str | Picture, ...] | ToolEnded
 ) -> Run:
     """Return the run with something changed of one of its open calls."""
-    assert run.visit.turn is not None
-    calls = tuple(
-        replace(call, **changes) if call.call.id == call_id else call
-        for call in run.visit.turn.calls
-    )
-    return _with_turn(run, calls=calls)
+    turn = run.visit.turn
+    assert turn is not None
+    for name, calls in (("calls", turn.calls), ("external", turn.external)):
+        if any(call.call.id == call_id for call in calls):
+            changed = (
+                replace(call, **changes) if call.call.id == call_id else call for call in calls
+            )
+            return _with_turn(run, **{name: tuple(changed)})
+    return run
 
 
 def _with_turn(run: Run, **changes: object) -> Run:
