@@ -17,11 +17,12 @@ from console_kit import environment
 from deadline import DEADLINE_S
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp_types import ElicitResult
 from support.openai_server import Call, Gate, OpenAIServer, Reply
 
 import midstream
 from midstream.mcp_server.http import mcp_routes
-from midstream.testing import ScriptedModel
+from midstream.testing import ScriptedModel, asks
 
 SERVE = (sys.executable, "-m", "midstream", "mcp", "serve", "--trust-workspace")
 MODEL = ("--model", "openai:gpt-5-mini")
@@ -253,7 +254,13 @@ async def test_a_host_serves_it_over_http(home: Path) -> None:
     import uvicorn
     from starlette.applications import Starlette
 
-    model = ScriptedModel("Done.")
+    model = ScriptedModel(asks("Sure?"), "Done.", asks("Sure?"), "Done.")
+
+    async def yes(_: Any, __: Any) -> ElicitResult:
+        return ElicitResult(action="accept", content={"answer": "yes"})
+
+    elicit: Any = yes
+
     async with (
         asyncio.timeout(DEADLINE_S),
         midstream.open(home / "work", model=model, trust=True, journal=home / "j.db") as engine,
@@ -270,13 +277,14 @@ async def test_a_host_serves_it_over_http(home: Path) -> None:
             await asyncio.sleep(0.01)
         port = host.servers[0].sockets[0].getsockname()[1]
         for era in ("legacy", "auto"):
-            async with Client(f"http://127.0.0.1:{port}/mcp", mode=era) as client:
+            address = f"http://127.0.0.1:{port}/mcp"
+            async with Client(address, mode=era, elicitation_callback=elicit) as client:
                 (tools, listed) = await asyncio.gather(
                     client.list_tools(), told(client, "list_workflows")
                 )
                 assert len(tools.tools) == 8
                 assert "talk" in listed["workflows"]
                 started = await told(client, "start_run", workflow="talk", key=era, wait_s=60)
-                assert started["status"] in ("finished", "failed")  # the model has one reply
+                assert (started["output"], started["heard"]["handling"]) == ("Done.", "answer")
         host.should_exit = True
         await serving

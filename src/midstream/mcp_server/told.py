@@ -295,7 +295,8 @@ def _next(run: str, status: Status, process: Process, questions: tuple[Question,
             way = "/resume" if process == "none" else "/attach"
             return (
                 f"Only a person can decide, and no tool does: in a terminal in this folder, midstream "
-                f"and there {way} {run}. Tell your user; run_status with wait_s then waits for them. "
+                f"and there {way} {run}, or midstream web. Tell your user; run_status with wait_s then "
+                "waits for them. "
                 "say_to_run changes course instead."
             )
         case "left":

@@ -42,10 +42,10 @@ PROGRESS_CHARS: Final = 300
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a client that asks again brings back: of which run, and what its user has declined."""
+    """What a client that asks again brings back: of which run, and what its user was asked."""
 
     run: str
-    declined: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
     rounds: int = 0
 
 
@@ -96,7 +96,7 @@ class Wait:
         self._context = context
         self._source = source
         self._state = state
-        self._declined = set(state.declined) if state is not None else set[str]()
+        self._asked = set(state.asked) if state is not None else set[str]()
         self._steps = 0
         self.receipt: Receipt | None = None
         """What became of the last answer of the client's user."""
@@ -154,18 +154,18 @@ class Wait:
                 await self._take(run, question, result)
 
     def _next_question(self, run: RunHandle) -> Question | None:
-        return next((q for q in open_to_callers(run) if q.id not in self._declined), None)
+        return next((q for q in open_to_callers(run) if q.id not in self._asked), None)
 
     async def _ask(self, run: RunHandle, question: Question, news: News) -> None:
         """Ask the client's user; whoever answers first elsewhere ends that."""
         if self._asks_again:
             state = self._state or State(run=run.id)
             if state.rounds >= MOST_ROUNDS:
-                self._declined.add(question.id)
+                self._asked.add(question.id)
                 return
-            declined = tuple(sorted(self._declined))
+            asked_so_far = tuple(sorted(self._asked))
             raise InputRequired(
-                question, State(run=run.id, declined=declined, rounds=state.rounds + 1)
+                question, State(run=run.id, asked=asked_so_far, rounds=state.rounds + 1)
             )
         asked = self._context.session.elicit_form(
             message_of(question), form_of(question), related_request_id=self._context.request_id
@@ -176,19 +176,16 @@ class Wait:
             if not asking.done():
                 return
             if asking.exception() is not None:  # it has forms, and yet it could not ask
-                self._declined.add(question.id)
+                self._asked.add(question.id)
                 return
             await self._take(run, question, asking.result())
 
     async def _take(self, run: RunHandle, question: Question, result: "ElicitResult") -> None:
         """Give the run what the client's user said. What does not fit leaves the question open."""
+        self._asked.add(question.id)  # once a call, whatever comes of it
         answer = answer_in(question, result.content) if result.action == "accept" else None
-        if answer is None:
-            self._declined.add(question.id)
-            return
-        self.receipt = await run.answer(question, answer, source=self._source)
-        if self.receipt.handling == "reject":
-            self._declined.add(question.id)
+        if answer is not None:
+            self.receipt = await run.answer(question, answer, source=self._source)
 
     async def _news(
         self, news: News, seconds: float, beside: "asyncio.Task[Any] | None" = None
