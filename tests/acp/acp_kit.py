@@ -1,13 +1,16 @@
 """An editor that talks to midstream over the Agent Client Protocol, in this process or to the program."""
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from support.openai_server import OpenAIServer, Step
 from support.wires import Wire
 
@@ -95,8 +98,39 @@ class Editor:
             each["content"]["text"] for each in self.told("agent_message_chunk", session)
         )
 
+    def require_schema(self) -> None:
+        """Raise where something midstream sent does not fit the protocol's schema, if that is here."""
+        if not SCHEMA.exists():
+            return
+        for update in self.updates:
+            _fits("SessionNotification", update)
+        for method, params in self.asked:
+            _fits(_ASKED[method], params)
+
     def users(self) -> list[str]:
         return [each["content"]["text"] for each in self.told("user_message_chunk")]
+
+
+SCHEMA = (
+    Path(__file__).parents[1] / "npm/node_modules/@agentclientprotocol/sdk/schema/v1/schema.json"
+)
+_ASKED = {
+    "session/request_permission": "RequestPermissionRequest",
+    "elicitation/create": "CreateElicitationRequest",
+    "fs/read_text_file": "ReadTextFileRequest",
+    "fs/write_text_file": "WriteTextFileRequest",
+}
+
+
+@cache
+def _validator(name: str) -> Any:
+    defs = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
+    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": defs})
+
+
+def _fits(name: str, value: Any) -> None:
+    for error in _validator(name).iter_errors(value):
+        raise AssertionError(f"{name}: {error.message} in {value}")
 
 
 @pytest.fixture
@@ -145,6 +179,7 @@ async def connected(**settings: Any) -> AsyncIterator[Editor]:
         back.feed_eof()
         await reading
     assert not editor.warnings
+    editor.require_schema()
 
 
 @asynccontextmanager

@@ -31,6 +31,7 @@ from midstream.safety.capability import PermissionMode
 from midstream.system.offloop import in_thread
 
 if TYPE_CHECKING:
+    from midstream.acp.open_files import EditorFiles
     from midstream.acp.session import Session
     from midstream.api.engine import Engine
 
@@ -160,7 +161,7 @@ class Door:
         try:
             run = await session.engine.fork(asked.session_id)
             self._sessions[run.id] = session
-            session.id = run.id
+            session.is_now(run.id)
             await session.take(run, tells_all=False)
         except BaseException:
             self._sessions.pop(session.id, None)
@@ -201,12 +202,14 @@ class Door:
         self, cwd: str, servers: tuple[m.McpServer, ...], *, id: str = ""
     ) -> "tuple[Session, list[str]]":
         """Return a session with its engine, and what the person should hear of it."""
+        from midstream.acp.open_files import EditorFiles
         from midstream.acp.session import Session
 
         folder = Path(cwd)
         if not folder.is_absolute():
             raise UserMistake(f"The folder {clip(cwd)} is not absolute.", hint="Send a whole path.")
-        engine, told = await self._engine(folder)
+        files = EditorFiles(self._peer, self._client.fs)
+        engine, told = await self._engine(folder, files)
         if servers:
             names = ", ".join(clip(server.name) for server in servers)
             told.append(
@@ -223,12 +226,13 @@ class Door:
             peer=self._peer,
             client=self._client,
             warn=self._warn,
+            files=files,
             allowed=self._settings.allowed,
         )
         self._sessions[session.id] = session
         return session, told
 
-    async def _engine(self, folder: Path) -> "tuple[Engine, list[str]]":
+    async def _engine(self, folder: Path, files: "EditorFiles") -> "tuple[Engine, list[str]]":
         import midstream
 
         opened = partial(
@@ -236,6 +240,7 @@ class Door:
             folder,
             model=self._settings.model,
             permissions=self._settings.permissions,
+            open_files=files if self._client.fs.read_text_file else None,
         )
         try:
             engine = await opened(trust=self._settings.trust)

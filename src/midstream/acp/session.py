@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from midstream.acp import asking, options, own_commands
+from midstream.acp.open_files import EditorFiles
 from midstream.acp.prompt_words import words_of
 from midstream.acp.updates import Updates, asked_in_words, plan_of
 from midstream.agents import acp_messages as m
@@ -67,6 +68,7 @@ class Session:
         cwd: the folder, as the editor named it.
         peer: the editor.
         client: what the editor can do.
+        files: the files it has open.
         warn: hears what went wrong in it.
         allowed: tools and capabilities that need no approval in it.
     """
@@ -80,10 +82,12 @@ class Session:
         cwd: Path,
         peer: Peer,
         client: m.ClientCapabilities,
+        files: EditorFiles,
         warn: Callable[[str], None],
         allowed: tuple[str, ...] = (),
     ) -> None:
-        self.id = id
+        self._files = files
+        self.is_now(id)
         self.engine = engine
         self.cwd = cwd
         self.controls = engine.controls
@@ -117,6 +121,10 @@ class Session:
             self.controls.contents,
             is_ours=lambda id: id in self._ours if id else bool(self._key),
         )
+
+    def is_now(self, id: str) -> None:
+        """Be known by an id."""
+        self.id = self._files.session = id
 
     # --- its beginning and end --------------------------------------------------------------
 

@@ -39,7 +39,7 @@ from midstream.runtime.engine.time_travel import fork
 from midstream.runtime.handlers import Handler, ScriptHandlers
 from midstream.runtime.json_values import json_text
 from midstream.runtime.pictures import kept_picture
-from midstream.runtime.ports import Clock, Model
+from midstream.runtime.ports import Clock, Model, OpenFiles
 from midstream.runtime.python_workflow import Workflow
 from midstream.runtime.storage import KeptRun, Place, walk
 from midstream.safety.capability import PermissionMode
@@ -124,6 +124,7 @@ def open(
     permissions: PermissionMode | None = None,
     tools: Tools = (),
     clock: Clock | None = None,
+    open_files: OpenFiles | None = None,
 ) -> "Begun[Engine]":
     """Open an engine: `async with midstream.open(...) as engine`, or `await` it and close it yourself.
 
@@ -139,6 +140,8 @@ def open(
         permissions: the permission mode `plan`, `ask`, `auto` or `full`; None: what the settings say.
         tools: more tools for agents.
         clock: the time, for tests (`midstream.testing.JumpingClock`); None: the machine's own.
+        open_files: the files a person has open in an editor: tools read and write them as they stand
+            there.
 
     Raises, once it is awaited or entered:
         NotTrusted: the workspace has files of its own that nobody has trusted, and `trust` is None.
@@ -165,7 +168,10 @@ def open(
             config.journal = Path(str(journal)).absolute()
         more = _own_tools(tools)
         own = None if isinstance(model, str) else model
-        return Engine(config, parts(config, options, model=own, tools=more, clock=clock))
+        return Engine(
+            config,
+            parts(config, options, model=own, tools=more, clock=clock, open_files=open_files),
+        )
 
     async def begin() -> Engine:
         making = asyncio.ensure_future(in_thread(made))

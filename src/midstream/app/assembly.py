@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from midstream.models.api_client import AIAPIClient
     from midstream.models.model_choice import ModelChoice
     from midstream.runtime.engine.local import LocalEngine
-    from midstream.runtime.ports import Clock, Model
+    from midstream.runtime.ports import Clock, Model, OpenFiles
     from midstream.runtime.storage import Store
     from midstream.runtime.workflow_library import WorkflowLibrary
     from midstream.store.sqlite import SqliteStore
@@ -109,6 +109,7 @@ def parts(
     model: "Model | None" = None,
     tools: "Sequence[Tool]" = (),
     clock: "Clock | None" = None,
+    open_files: "OpenFiles | None" = None,
 ) -> Parts:
     """Return the loaded parts. Imports much; call it off the loop.
 
@@ -119,6 +120,7 @@ def parts(
         model: what is asked in place of every model of the settings.
         tools: tools beside the built-in ones, in place of a person's own of the same names.
         clock: the time, by default the machine's own.
+        open_files: those a person has open in an editor.
 
     Raises:
         WorldTrouble: the journal is needed and cannot be opened.
@@ -197,6 +199,7 @@ def parts(
         hooks=hooks,
         permits=permissions,
         words_below=partial(words_below, config),
+        open_files=open_files,
         redactor=own_redactor(),
     )
     notices = (*unkept, *map(str, problems), *mcp_notices, *hook_notices)

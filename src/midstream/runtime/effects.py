@@ -130,6 +130,7 @@ async def review_call(
             progress=_unheard,
             granted=(*allowed, *own),
             worktrees=run.branch.worktrees,
+            open_files=None if own else world.open_files,
         )
         ran = () if world.hooks is None else await before_call(effect, run, world, workspace)
         if refusal := refusal_of(ran):
@@ -220,6 +221,7 @@ async def call_tool(
             worktrees=run.branch.worktrees,
             done=partial(_done, effect, world, put),
             is_last_change=_is_last_change(run, call.id),
+            open_files=None if own else world.open_files,
         )
         if not own:
             # In a worktree its git branch is the record: nothing there is for undo to put back.

@@ -140,6 +140,25 @@ class Changing(Protocol):
         ...
 
 
+class OpenFiles(Protocol):
+    """The files a person has open in an editor. Called in threads; may wait for it, not for long."""
+
+    def unsaved(self, path: Path, saved: bytes) -> bytes | None:
+        """Return what the editor has of a file, None where that is what the disk holds (`saved`), or
+        cannot be said.
+        """
+
+    def require_saving(self, path: Path) -> None:
+        """Raise UserMistake where the editor cannot save a file for us."""
+
+    def save(self, path: Path, data: bytes) -> None:
+        """Have the editor hold and save this.
+
+        Raises:
+            UserMistake: it refused, or is gone.
+        """
+
+
 async def _untold(outcome: ToolOutcome, /) -> None:
     """Tell nobody that a call is done: no run stands behind it."""
 
@@ -185,6 +204,9 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     `worktrees` are the git worktrees the call is made in, the innermost last: mostly none. `touches` are
     the paths that the plan of the call reads or writes.
 
+    `open_files` are those in a person's editor, None where there is none: what is not saved there yet is
+    what a file holds for them.
+
     `done(outcome)` is to be awaited by a call that has changed what it was to change, and still looks at
     what came of it: from then on a halt or a crash ends it with that outcome. `is_last_change`: no later
     call of the same reply changes anything.
@@ -208,6 +230,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     done: Callable[[ToolOutcome], Awaitable[None]] = _untold
     is_last_change: bool = True
     touches: tuple[str, ...] = ()
+    open_files: OpenFiles | None = None
 
 
 class Tools(Protocol):
@@ -525,6 +548,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     `has_worktrees`: branches that are to have git worktrees get them, which fakes do not.
     `permits` has the permission mode, None where there is none that agents have to know of.
     `agents` drives external agents; None: the model stands in for them (a rehearsal, the offline model).
+    `open_files` are those in a person's editor.
     `redactor` takes secrets out of what is journaled and shown; `vault` remembers, in memory alone, what
     stood in the calls that are yet to be made.
     """
@@ -542,6 +566,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     permits: Permits | None = None
     agents: ExternalAgents | None = None
     words_below: Callable[[Sequence[str]], dict[str, str]] | None = None
+    open_files: OpenFiles | None = None
     redactor: Redactor = msgspec.field(default_factory=Redactor)
     vault: Vault = msgspec.field(default_factory=Vault)
 

@@ -170,6 +170,26 @@ def _take_name(folder: int, beside: str, place: Place, *, is_new: bool) -> None:
         raise _changed(place) from error
 
 
+def put_by_another(
+    place: Place,
+    save: Callable[[], None],
+    *,
+    expected: bytes,
+    judged: tuple[str, ...],
+    last_look: Callable[[], None],
+) -> bytes | None:
+    """Have another program save a file it has open, if the disk still holds `expected`; return what it
+    holds then. The rest, and what is raised, as in `put_in_place`.
+    """
+    with _alone():
+        if contents_of(place) != expected:
+            raise _changed(place)
+        _require_guards(place, judged)
+        last_look()
+        save()
+        return contents_of(place)
+
+
 def take_away(
     place: Place,
     *,

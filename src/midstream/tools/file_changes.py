@@ -16,6 +16,7 @@ from midstream.system.diff import file_diff, shown_change
 from midstream.system.offloop import in_thread
 from midstream.system.put_in_place import (
     missing_above,
+    put_by_another,
     put_in_place,
     require_plain,
     take_away,
@@ -34,6 +35,9 @@ from midstream.tools.base import Planned, check_stop
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A file, what it holds (None: there is none), and what it is to hold (None: it is to go).
 
+    `saved` is what the disk holds, where `before` is what stands unsaved in the person's editor: that is
+    where it is written then.
+
     `guards` says for each of the place's names why writing there takes a person's yes, "" where it
     does not: by what stood around it when the change was looked at.
     """
@@ -42,6 +46,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     before: bytes | None
     after: bytes | None
     guards: tuple[str, ...]
+    saved: bytes | None = None
 
     @property
     def binds(self) -> str:
@@ -53,12 +58,29 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
             place.named,
             self.guards,
             *map(_digest, (self.before, self.after)),
+            *(() if self.saved is None else (_digest(self.saved),)),
         ]
         return hashlib.sha256(msgspec.json.encode(whole)).hexdigest()
 
 
 def _digest(data: bytes | None) -> str:
     return "" if data is None else hashlib.sha256(data).hexdigest()
+
+
+def as_it_stands(place: Place, saved: bytes, context: ToolContext) -> bytes | None:
+    """Return what stands unsaved in a person's editor of a file that is about to be written, None where
+    it is what the disk holds.
+
+    Raises:
+        UserMistake: it is not, and the editor cannot save it for us.
+    """
+    if context.open_files is None:
+        return None
+    path = place.root.joinpath(*place.parts)
+    unsaved = context.open_files.unsaved(path, saved)
+    if unsaved is not None:
+        context.open_files.require_saving(path)
+    return unsaved
 
 
 def writable(context: ToolContext, path: str) -> Place:
@@ -82,6 +104,8 @@ def planned(change: Change, more: Sequence[Capability] = ()) -> Planned:
         return Planned(requests=tuple(reads), binds=change.binds, is_done=True)
     reasons = dict.fromkeys(filter(None, change.guards))
     notes = [f"{reason[:1].upper()}{reason[1:]}." for reason in reasons]
+    if change.saved is not None:
+        notes.append("It stands unsaved in your editor: that is what is changed, and saved.")
     if place.named:
         notes.append(f"A link: {'/'.join(place.named)} is {place.name}.")
     names = _names_of(place)
@@ -141,18 +165,29 @@ async def make(change: Change, context: ToolContext) -> None:
     folders = () if change.before is not None else await in_thread(partial(missing_above, place))
     await context.changing(place.root.joinpath(*place.parts), change.before, change.after, folders)
     last_look = partial(check_stop, context)
-    work = partial(_put, change, last_look)
-    await in_thread(work, name="midstream-tool-writing")
+    work = partial(_put, change, last_look, context)
+    held = await in_thread(work, name="midstream-tool-writing")
+    if held != change.after:
+        # An editor may put a file in form as it saves it. That is undone with the change it was given.
+        await context.changing(place.root.joinpath(*place.parts), change.after, held)
     told = partial(file_diff, place.name, change.before, change.after)
     context.changed(await in_thread(told, name="midstream-tool-diff"))
 
 
-def _put(change: Change, last_look: Callable[[], None]) -> None:
+def _put(change: Change, last_look: Callable[[], None], context: ToolContext) -> bytes | None:
+    """Write a change; return what the file holds then."""
     place, before, judged = change.place, change.before, change.guards
+    if change.after is not None and change.saved is not None and context.open_files is not None:
+        path = place.root.joinpath(*place.parts)
+        save = partial(context.open_files.save, path, change.after)
+        return put_by_another(
+            place, save, expected=change.saved, judged=judged, last_look=last_look
+        )
     if change.after is not None:
         put_in_place(place, change.after, expected=before, judged=judged, last_look=last_look)
     elif before is not None:
         take_away(place, expected=before, judged=judged, last_look=last_look)
+    return change.after
 
 
 def _require_judged(change: Change, context: ToolContext) -> None:

@@ -25,7 +25,7 @@ from midstream.system.workspace_paths import (
 )
 from midstream.tools.base import Planned, Tool, check_stop, tool, tool_from
 from midstream.tools.edits import Edit, edited
-from midstream.tools.file_changes import Change, make, planned, writable
+from midstream.tools.file_changes import Change, as_it_stands, make, planned, writable
 from midstream.tools.pdf_text import is_pdf, text_of
 from midstream.tools.tool_text import MAX_CHARS, shown_lines
 
@@ -100,6 +100,10 @@ def _numbered(path: str, context: ToolContext, room: int) -> str:
     data = read_in_slices(place, max_bytes=MAX_READ_BYTES, check=check)
     if is_pdf(data):
         data = bytearray(text_of(data, place.name))
+    elif context.open_files is not None:
+        whole = place.root.joinpath(*place.parts)
+        unsaved = context.open_files.unsaved(whole, bytes(data))
+        data = data if unsaved is None else bytearray(unsaved)
     return shown_lines(place.name, data, first, last, room=room, check=check)
 
 
@@ -225,8 +229,15 @@ def _encoded(content: str) -> bytes:
 
 def _replacing(path: str, content: str, context: ToolContext) -> Change:
     place = writable(context, path)
-    before, after = contents_of(place), _encoded(content)
-    return Change(place=place, before=before, after=after, guards=guards(place))
+    saved, after = contents_of(place), _encoded(content)
+    unsaved = None if saved is None else as_it_stands(place, saved, context)
+    return Change(
+        place=place,
+        before=saved if unsaved is None else unsaved,
+        after=after,
+        guards=guards(place),
+        saved=None if unsaved is None else saved,
+    )
 
 
 def _plan_of_writing(path: str, content: str, context: ToolContext) -> Planned:
@@ -264,7 +275,9 @@ def _edited(path: str, edits: list[Edit], context: ToolContext) -> tuple[Change,
     place = writable(context, path)
     # What does not fit is answered with lines of the file.
     require_allowed(place, "read", context.forbids)
-    data = read_bytes(place)
+    saved = read_bytes(place)
+    unsaved = as_it_stands(place, saved, context)
+    data = saved if unsaved is None else unsaved
     try:
         before = data.decode()
     except UnicodeDecodeError as error:
@@ -272,7 +285,13 @@ def _edited(path: str, edits: list[Edit], context: ToolContext) -> tuple[Change,
             f"{place.name} is not UTF-8 text (byte {error.start}).", hint="Only text can be edited."
         ) from error
     after, report = edited(before, edits)
-    change = Change(place=place, before=data, after=_encoded(after), guards=guards(place))
+    change = Change(
+        place=place,
+        before=data,
+        after=_encoded(after),
+        guards=guards(place),
+        saved=None if unsaved is None else saved,
+    )
     return change, report
 
 
