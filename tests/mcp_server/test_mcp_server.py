@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import json
+import random
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from api_kit import TALK, Place, here, write
 from deadline import DEADLINE_S, jump
@@ -15,10 +17,12 @@ from mcp_types import CallToolResult, ElicitResult, ErrorData, Implementation
 
 import midstream
 from midstream.core.question import OUTCOMES, Question
+from midstream.language.errors import REPORT_BUG
 from midstream.mcp_server import waiting
 from midstream.mcp_server.forms import answer_in, form_of
 from midstream.mcp_server.server import server_of
 from midstream.mcp_server.told import is_for_callers
+from midstream.mcp_server.tools import TOOLS
 from midstream.safety.sanitize import sanitized
 from midstream.testing import Gate, ScriptedModel, asks, call, says
 
@@ -520,6 +524,54 @@ async def test_whatever_is_asked_wrongly_is_said_in_words_and_nothing_happens(he
         assert not ran.exists()
         with pytest.raises(MCPError, match="There is no tool"):
             await wire.client.call_tool("approve", {"run": run})
+
+
+TEXTS = (
+    "",
+    "talk",
+    "role:",
+    "q1",
+    "@dude x",
+    "/help",
+    "#1 yes",
+    "\x1b[31m",
+    "\u202e",
+    "x" * 5000,
+    "end",
+)
+NUMBERS = (0, 1, -1, 2**53, 2**64, 1e308, 0.5, True, False, None)
+
+
+def anything(chance: random.Random, depth: int = 0) -> Any:
+    """Return a JSON value."""
+    match chance.randrange(4 if depth < 3 else 2):
+        case 0:
+            return chance.choice(NUMBERS)
+        case 2:
+            return [anything(chance, depth + 1) for _ in range(chance.randrange(3))]
+        case 3:
+            return {chance.choice(TEXTS): anything(chance, depth + 1)}
+        case _:
+            return chance.choice(TEXTS)
+
+
+async def test_no_call_whatever_its_arguments_is_a_bug_of_ours(here: Place) -> None:
+    def reply(request: Any) -> Any:
+        asked = (asks("Sure?"), "Done.", call("write_file", path="a", content="b"))
+        return asked[len(request.messages) % len(asked)]
+
+    chance = random.Random(17)
+    async with wired(here, reply) as wire:
+        runs = [(await wire("start_run", workflow="talk"))["run"] for _ in range(3)]
+        for _ in range(300):
+            tool = chance.choice(list(TOOLS.values()))
+            names = [field.encode_name for field in msgspec.structs.fields(tool.takes)]
+            given = {name: anything(chance) for name in names if chance.random() < 0.7}
+            given |= {"run": chance.choice(runs)} if "run" in given else {}
+            given |= {"workflow": "talk"} if "workflow" in given else {}
+            given |= {"wait_s": 0} if isinstance(given.get("wait_s"), float) else {}
+            result = await wire.result(tool.name, **given)
+            assert REPORT_BUG not in result.model_dump_json(), (tool.name, given)
 
 
 async def test_runs_of_other_folders_are_out_of_reach(here: Place, tmp_path: Path) -> None:

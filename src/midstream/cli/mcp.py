@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @takes(*RUNS)
 @click.pass_context
 def mcp(context: click.Context, options: Options) -> int:
-    """List MCP servers, approve what they offer, or take that back."""
+    """List MCP servers, approve what they offer, take that back, or be one for other agents."""
     return 0 if context.invoked_subcommand else _listed(options)
 
 
@@ -122,10 +122,10 @@ def forget_command(options: Options, name: str) -> int:
 )
 @takes(*SETTINGS)
 def serve_command(options: Options, deny_approvals: bool) -> int:
-    """Let other agents start and steer runs here: an MCP server on stdin and stdout.
+    """Be an MCP server: other agents start and steer runs.
 
-    It is started by the agent: its settings name this command. Approvals are a person's, at midstream's own
-    console, whoever started the run.
+    The agent starts it and speaks on stdin and stdout: its settings name this command. Approvals are a
+    person's, at midstream's own console, whoever started the run.
     """
     config = configured(options)
     if options.trusts_workspace is None:
