@@ -34,6 +34,7 @@ _COMMANDS: Final = {
         "run": "run.run",
         "resume": "run.resume",
         "web": "web.web",
+        "serve": "serve.serve",
     },
     "Runs, from any terminal": {
         "runs": "runs.runs",

@@ -44,32 +44,37 @@ SESSIONS: Final = "web-sessions.json"
 _LEAST_PASSWORD: Final = 10
 
 
+HOSTED: Final = (
+    click.option("--port", type=click.IntRange(0, 65535), help="The port on this machine; 0: any."),
+    click.option(
+        "--listen",
+        metavar="HOST:PORT",
+        help="Let other machines in, too: wants a password (asked, or MIDSTREAM_WEB_PASSWORD).",
+    ),
+    click.option(
+        "--password-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="The file with the password, for --listen.",
+    ),
+    click.option(
+        "--behind-proxy",
+        metavar="URL",
+        help="The address people open, of a reverse proxy on this machine that ends TLS.",
+    ),
+    click.option(
+        "--user-header",
+        metavar="NAME",
+        help="The header in which that proxy says who has logged in, in place of a password.",
+    ),
+)
+"""The options of commands that serve: where, and who may come in."""
+
+
 @click.command("web")
-@click.option("--port", type=click.IntRange(0, 65535), help="The port on this machine; 0: any.")
-@click.option(
-    "--listen",
-    metavar="HOST:PORT",
-    help="Let other machines in, too: wants a password (asked, or MIDSTREAM_WEB_PASSWORD).",
-)
-@click.option(
-    "--password-file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The file with the password, for --listen.",
-)
-@click.option(
-    "--behind-proxy",
-    metavar="URL",
-    help="The address people open, of a reverse proxy on this machine that ends TLS.",
-)
-@click.option(
-    "--user-header",
-    metavar="NAME",
-    help="The header in which that proxy says who has logged in, in place of a password.",
-)
 @click.option(
     "--open/--no-open", "opens", default=None, help="Open the browser; by default at a desk."
 )
-@takes(*SETTINGS)
+@takes(*HOSTED, *SETTINGS)
 def web(
     options: Options,
     port: int | None,
@@ -89,8 +94,8 @@ def web(
     if options.trusts_workspace is None:
         require_trust(config)
     note(*config.notices)
-    host, port = _where(listen, port)
-    access = _access(config, host, password_file, behind_proxy, user_header)
+    host, port = where_of(listen, port)
+    access = access_of(config, host, password_file, behind_proxy, user_header)
     load_without_collecting()
     work = _serve(options, access, host, port, opens=opens)
     run_until_signalled(work, signals=(signal.SIGINT, *HANGUPS))
@@ -114,7 +119,12 @@ def require_extra() -> None:
         ) from None
 
 
-def _where(listen: str | None, port: int | None) -> tuple[str, int | None]:
+def where_of(listen: str | None, port: int | None) -> tuple[str, int | None]:
+    """Return the host and the port to listen at.
+
+    Raises:
+        UserMistake: `--listen` is no address, or both are given.
+    """
     if listen is None:
         return "127.0.0.1", port
     host, colon, text = listen.rpartition(":")
@@ -126,14 +136,19 @@ def _where(listen: str | None, port: int | None) -> tuple[str, int | None]:
     return host, int(text)
 
 
-def _access(
+def access_of(
     config: ConfigManager,
     host: str,
     password_file: Path | None,
     behind_proxy: str | None,
     user_header: str | None,
+    *,
+    api_key: str = "",
+    has_pages: bool = True,
 ) -> "Access":
-    """Return who may come in. Nobody beside this machine does without a password, or a proxy's word.
+    """Return who may come in: persons to its pages, if it has any, and programs with the key.
+
+    No person beside this machine does without a password, or a proxy's word.
 
     Raises:
         UserMistake: it would be open to whoever can reach it.
@@ -152,13 +167,15 @@ def _access(
             hint="Give it with --behind-proxy, and without --listen: then only this machine can.",
         )
     password = None
-    if password_file is not None or is_open or (behind_proxy and not user_header):
+    is_reached = is_open or (behind_proxy and not user_header)
+    if password_file is not None or (has_pages and is_reached):
         password = Password(_password(password_file))
     return Access(
         host=host,
         public=behind_proxy or "",
         password=password,
         user_header=user_header or "",
+        api_key=api_key,
         kept=config.state_dir / SESSIONS,
     )
 

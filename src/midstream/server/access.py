@@ -60,6 +60,10 @@ MAX_BODY: Final[dict[Caller, int]] = {"person": 1_000_000, "program": 20_000_000
 BODY_S: Final = 20.0
 """Seconds in which a request has to be there whole."""
 
+_KNOWN_BY: Final = (
+    "Programs send Authorization: Bearer KEY, with the key midstream serve names; a browser is let in by "
+    "the address midstream web prints."
+)
 _SESSION_S: Final = 7 * 24 * 3600
 _MAX_SESSIONS: Final = 200
 _MAX_INVITATIONS: Final = 50
@@ -170,7 +174,8 @@ class Access:
         self._invited[_digest(token)] = None
         if len(self._invited) > _MAX_INVITATIONS:
             del self._invited[next(iter(self._invited))]
-        return f"{self.address}/?token={token}"
+        # Under a name such as `token` it would be taken for a secret where it is printed, and left out.
+        return f"{self.address}/?invite={token}"
 
     # --- for every request ----------------------------------------------------------------------
 
@@ -192,11 +197,11 @@ class Access:
         is_change = scope["method"] not in ("GET", "HEAD")
         refused = self._foreign(headers, is_change=is_change, is_page=scope["path"] == "/")
         if refused is not None:
-            await refused(scope, receive, send)
+            await _worded(refused, scope)(scope, receive, send)
             return
         if scope["path"] == "/" and scope["method"] == "GET":
             query = parse_qs(scope["query_string"].decode("latin-1"))
-            if token := query.get("token", [""])[0]:
+            if token := query.get("invite", [""])[0]:
                 answer = await self._invited_in(token)
                 await answer(scope, receive, send)
                 return
@@ -206,7 +211,10 @@ class Access:
             return
         caller = self._caller(headers, _peer(scope))
         if isinstance(caller, Response):
-            await caller(scope, receive, send)
+            is_browser = "text/html" in headers.one(b"accept")
+            if caller.status_code == 401 and not is_browser and not headers.one(b"authorization"):
+                caller = _refusal(401, "Nobody is known to ask this.", _KNOWN_BY)
+            await _worded(caller, scope)(scope, receive, send)
             return
         scope[CALLER] = caller
         await app(scope, _bounded(receive, MAX_BODY[caller]), send)
@@ -439,8 +447,22 @@ def _secured(send: Send) -> Send:
     return secured
 
 
+class _Refusal(JSONResponse):
+    def __init__(self, status: int, error: str, hint: str) -> None:
+        super().__init__({"error": error, "hint": hint}, status)
+        self.words = f"{error} {hint}"
+
+
 def _refusal(status: int, error: str, hint: str) -> Response:
-    return JSONResponse({"error": error, "hint": hint}, status)
+    return _Refusal(status, error, hint)
+
+
+def _worded(answer: Response, scope: Scope) -> Response:
+    """Return a refusal in the form that is read where it is sent: below `/v1` it is OpenAI's."""
+    if not isinstance(answer, _Refusal) or not scope["path"].startswith("/v1/"):
+        return answer
+    error = {"message": answer.words, "type": "authentication_error", "param": None, "code": None}
+    return JSONResponse({"error": error}, answer.status_code)
 
 
 def _page(status: int, words: str, more: str = "", *, refresh: bool = False) -> Response:

@@ -1,0 +1,159 @@
+"""`midstream serve` as a program meets it: let in by its key, killed in mid-word, ended in good order."""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import httpx2
+import openai
+import pytest
+from console_kit import environment
+from openai import AsyncOpenAI
+from support.openai_server import Gate, OpenAIServer, Reply
+
+from midstream.cli.main import exit_code
+
+SERVE = (sys.executable, "-m", "midstream", "serve", "--port", "0", "--model", "openai:gpt-5-mini")
+TO = {"X-Conversation-Id": "c1"}
+
+pytestmark = pytest.mark.slow
+
+
+class Served:
+    """A server in a process of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process, said: str) -> None:
+        self.process = process
+        self.said = said
+        self.address = re.findall(r"http://127\.0\.0\.1:\d+", said)[0]
+        self.key_file = Path(re.findall(r"key in (.+)", said)[0])
+        self.key = self.key_file.read_text().strip()
+
+    def client(self, key: str = "") -> AsyncOpenAI:
+        return AsyncOpenAI(base_url=f"{self.address}/v1", api_key=key or self.key, max_retries=0)
+
+
+@contextlib.asynccontextmanager
+async def served(home: Path, model: OpenAIServer, *doors: str) -> AsyncIterator[Served]:
+    work = home / "work"
+    work.mkdir(exist_ok=True)
+    process = await asyncio.create_subprocess_exec(
+        *SERVE,
+        *doors,
+        cwd=work,
+        env=environment(home, model),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    said = ""
+    try:
+        while "Ctrl-C ends it." not in said:
+            line = await process.stdout.readline()
+            assert line, said
+            said += line.decode()
+        yield Served(process, said)
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGINT)
+        await process.communicate()
+
+
+async def stream_of(client: AsyncOpenAI, words: str) -> AsyncIterator[str]:
+    stream: Any = await client.chat.completions.create(
+        model="role:dude",
+        messages=[{"role": "user", "content": words}],
+        stream=True,
+        extra_headers=TO,
+    )
+    async for chunk in stream:
+        yield chunk.choices[0].delta.content or ""
+
+
+async def test_a_server_killed_in_mid_word_goes_on_with_the_same_run(tmp_path: Path) -> None:
+    gate = Gate()
+    story = Reply(chunks=("Once upon a time there ", "was"), gate=gate)
+    with OpenAIServer([story], default=Reply(text="Short.")) as model:
+        async with served(tmp_path, model, "--openai") as first, first.client() as client:
+            pieces, text = stream_of(client, "a story"), ""
+            while "there" not in text:
+                text += await anext(pieces)
+            os.kill(first.process.pid, signal.SIGKILL)
+            with pytest.raises((openai.APIError, httpx2.HTTPError, httpx.HTTPError)):
+                await anext(pieces)
+            assert text == "Once upon a time there "
+        gate.open()
+        async with served(tmp_path, model, "--openai") as second, second.client() as client:
+            assert second.key == first.key
+            reply = await client.chat.completions.create(
+                model="role:dude",
+                messages=[{"role": "user", "content": "shorter"}],
+                extra_headers=TO,
+            )
+            assert reply.choices[0].message.content == "Short."
+            said = json.dumps(model.requests[-1]["messages"])
+            assert said.index("a story") < said.index("shorter")
+
+
+async def test_programs_are_let_in_by_the_key_alone_and_every_door_is_there(
+    tmp_path: Path,
+) -> None:
+    with OpenAIServer([], default=Reply(text="Hello.")) as model:
+        doors = ("--web", "--mcp", "--openai", "--agui")
+        async with served(tmp_path, model, *doors) as server, httpx2.AsyncClient() as http:
+            assert server.key_file.stat().st_mode & 0o777 == 0o600
+            for path in ("/v1/models", "/agui", "/mcp"):
+                answer = await http.get(f"{server.address}{path}")
+                assert answer.status_code == 401
+                assert "Nobody is known to ask this." in answer.text
+            async with server.client("wrong") as stranger:
+                with pytest.raises(openai.AuthenticationError, match="This is not the key"):
+                    await stranger.models.list()
+            foreign = {"Authorization": f"Bearer {server.key}", "Host": "evil.example"}
+            answer = await http.get(f"{server.address}/v1/models", headers=foreign)
+            assert answer.status_code == 421
+
+            invited = re.findall(r"http\S+invite=\S+", server.said)
+            assert (await http.get(invited[0])).status_code == 200
+            assert (await http.get(f"{server.address}/v1/models")).status_code == 403
+            own = {"Authorization": f"Bearer {server.key}"}
+            assert (await http.get(f"{server.address}/agui", headers=own)).status_code == 200
+            api = await http.get(f"{server.address}/api/runs", headers={**own, "Cookie": "none=1"})
+            assert api.status_code == 403  # approvals are there: no program comes in
+
+
+async def test_a_signal_ends_it_in_good_order_and_keeps_the_run(tmp_path: Path) -> None:
+    gate = Gate()
+    story = Reply(chunks=("Once upon ", "a time"), gate=gate)
+    with OpenAIServer([story], default=Reply(text="Short.")) as model:
+        async with served(tmp_path, model, "--openai") as first, first.client() as client:
+            pieces = stream_of(client, "a story")
+            while not (await anext(pieces)).startswith("Once"):
+                pass
+            first.process.send_signal(signal.SIGTERM)
+            assert await first.process.wait() == 128 + signal.SIGTERM
+        async with served(tmp_path, model, "--openai") as second, second.client() as client:
+            assert [piece async for piece in stream_of(client, "shorter")][-2:] == ["Short.", ""]
+
+
+def test_what_cannot_be_served_says_why(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert exit_code(["serve"]) != 0
+    assert "Name what is: --web, --mcp, --openai, --agui." in capfd.readouterr().err
+    key = tmp_path / "state" / "midstream" / "serve.key"
+    key.parent.mkdir(parents=True)
+    key.write_text("k" * 40)
+    key.chmod(0o644)
+    assert exit_code(["serve", "--openai"]) != 0
+    assert "Others can read the key" in capfd.readouterr().err
