@@ -108,7 +108,8 @@ class Password:
         self._hash = self._hashed(text)
 
     def _hashed(self, text: str) -> bytes:
-        data = text.encode("utf-8", "surrogatepass")
+        # A digest first: within scrypt a text and the same with a NUL behind it are one key.
+        data = _digest(text)
         return hashlib.scrypt(data, salt=self._salt, n=2**14, r=8, p=1)
 
     async def fits(self, text: str) -> bool:
@@ -142,7 +143,8 @@ class Access:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._host = host
-        self._port = 0
+        self.port = 0
+        """The port people's browsers know this process by, once it listens."""
         self._public = public.rstrip("/")
         self._password = password
         self._user_header = user_header.lower().encode()
@@ -158,7 +160,7 @@ class Access:
 
     def listening(self, port: int) -> None:
         """Know the port once it is bound."""
-        self._port = port
+        self.port = port
 
     @property
     def address(self) -> str:
@@ -166,7 +168,7 @@ class Access:
         if self._public:
             return self._public
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host)
-        return f"http://{f'[{host}]' if ':' in host else host}:{self._port}"
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def invitation(self) -> str:
         """Return the address with a new token, which lets one browser in, once."""
@@ -242,7 +244,7 @@ class Access:
         if self._public:
             return host == self._public.partition("://")[2]
         name, _, port = host.rpartition(":")
-        if port != str(self._port) and not (self._port == 80 and host == self._host):
+        if port != str(self.port) and not (self.port == 80 and host == self._host):
             return False
         if name in ("localhost", "127.0.0.1", "[::1]", self._host, f"[{self._host}]"):
             return True
@@ -338,7 +340,7 @@ class Access:
     @property
     def _cookie_name(self) -> str:
         # Browsers keep cookies by host alone: two servers of one machine would take each other's.
-        return f"midstream-{self._port}"
+        return f"midstream-{self.port}"
 
 
 def _sessions_in(kept: Path | None) -> dict[bytes, float]:

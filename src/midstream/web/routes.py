@@ -422,7 +422,8 @@ def _told(endpoint: Callable[[Request], Awaitable[Response]]) -> Any:
 
 def _page_files() -> dict[str, bytes]:
     folder = files("midstream.web") / "page"
-    known = (each for each in folder.iterdir() if each.name.rpartition(".")[2] in _TYPES)
+    there = folder.iterdir() if folder.is_dir() else ()
+    known = (each for each in there if each.name.rpartition(".")[2] in _TYPES)
     return {each.name: each.read_bytes() for each in known}
 
 
