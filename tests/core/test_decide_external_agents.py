@@ -301,3 +301,35 @@ def test_files_that_changed_are_told_whatever_the_run_is_at() -> None:
 
     assert kinds(facts)[-3:] == ["file_written", "workflow_output", "workspace_seen"]
     assert run.manifest == ""
+
+
+def test_killed_after_any_step_the_run_is_taken_up_and_comes_to_its_end() -> None:
+    steps = (
+        inputs.FilesSeen(branch="", manifest="m"),
+        opens(),
+        makes("x1"),
+        asked_about("x1"),
+        approves("q1"),
+        ends("x1"),
+        makes("x2", "read", "read"),
+        makes("x3"),
+        asked_about("x3"),
+        says("no", shown="I"),
+        stops,
+        opens(is_new=False, told=3),
+        makes("x4"),
+        replies("Renamed."),
+    )
+    for count in range(len(steps)):
+        run, facts = tell(RESUMING, *steps[:count])
+        run, more = go(run, inputs.Recovered())
+        while not run.is_over:
+            assert any(isinstance(effect, AskModel) for effect in pending(run)), count
+            run, told = go(run, opens("s2", told=len(run.contexts["talk"])), replies("Done."))
+            more = [*more, *told]
+
+        facts = [*facts, *more]
+        assert run.status == "finished"
+        called = [fact.call_id for fact in of(facts, e.ToolCalled)]
+        assert sorted(fact.call_id for fact in of(facts, e.ToolReturned)) == sorted(called)
+        assert replayed(facts) == run

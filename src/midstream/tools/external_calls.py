@@ -26,6 +26,7 @@ def external_agent_call(
     command: str,
     url: str,
     texts: list[dict[str, str | None]],
+    context: ToolContext,
 ) -> str:
     """Make a call: nobody but the external agent itself can."""
     raise UserMistake("The agent makes its calls itself.", hint="This is only ever judged.")
