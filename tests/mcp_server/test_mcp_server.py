@@ -120,7 +120,14 @@ async def test_what_can_be_started_is_listed_and_each_tool_says_what_it_takes(he
             assert tool.input_schema["type"] == "object"
             assert tool.input_schema["additionalProperties"] is False
             assert (tool.output_schema or {})["type"] == "object"
-        assert tools["start_run"].input_schema["required"] == ["workflow"]
+        given = tools["start_run"].input_schema
+        assert given["required"] == ["workflow"]
+        assert given["properties"]["budget"]["properties"]["usd"]["type"] == "number"
+        assert tools["stop_run"].input_schema["properties"]["how"]["type"] == "string"
+        # Not every client follows what a schema refers to, or knows that null is nothing.
+        every = json.dumps([tool.input_schema for tool in tools.values()])
+        assert "$ref" not in every
+        assert '"type": "null"' not in every
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -434,6 +441,14 @@ async def test_a_run_of_another_process_is_steered_where_it_runs(here: Place) ->
 async def _heard(engine: midstream.Engine, run: str) -> list[midstream.InputReceived]:
     facts = [each.event for each in await engine.facts(run)]
     return [fact for fact in facts if isinstance(fact, midstream.InputReceived)]
+
+
+async def test_what_a_model_leaves_out_by_writing_null_is_left_out(here: Place) -> None:
+    async with wired(here, "Done.") as wire:
+        left_out = {"input": None, "key": None, "budget": {"usd": 1, "tokens": None}}
+        told = await wire("start_run", workflow="talk", wait_s=60, **left_out)
+        assert told["output"] == "Done."
+        assert len((await wire("list_runs", status=None, after=None))["runs"]) == 1
 
 
 async def test_a_run_is_halted_and_ended(here: Place) -> None:

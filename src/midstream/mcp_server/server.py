@@ -234,7 +234,7 @@ def _decoded(tool: Tool, arguments: Mapping[str, Any]) -> Arguments:
         UserMistake: they are not what it takes.
     """
     try:
-        decoded: Arguments = msgspec.convert(checked(dict(arguments)), tool.takes)
+        decoded: Arguments = msgspec.convert(_said(checked(dict(arguments))), tool.takes)
     except BadValue as error:
         raise UserMistake(
             f"The arguments of {tool.name} are not taken: {error}.", hint=_LOOK
@@ -243,6 +243,14 @@ def _decoded(tool: Tool, arguments: Mapping[str, Any]) -> Arguments:
         words = str(error).replace("`$.", "`").replace(" - at ", ", at ")
         raise UserMistake(f"{tool.name} does not take that: {words}.", hint=_LOOK) from None
     return decoded
+
+
+def _said(arguments: dict[str, Json]) -> dict[str, Json]:
+    """Return what was said: models write null for what they leave out. An answer may be null."""
+    said = {name: each for name, each in arguments.items() if each is not None or name == "answer"}
+    if isinstance(budget := said.get("budget"), dict):
+        said["budget"] = {name: limit for name, limit in budget.items() if limit is not None}
+    return said
 
 
 _LOOK: Final = "Its inputSchema says what it takes."
@@ -287,10 +295,25 @@ def _offer(tool: Tool) -> ToolOffer:
 
 
 def _schema(kind: Any) -> dict[str, Json]:
-    """Return the JSON Schema of a type, an object at its root as the protocol wants it."""
-    (_,), found = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
-    root = found.pop(kind.__name__)
-    return {**root, "$defs": found} if found else root
+    """Return the JSON Schema of a type, an object at its root as the protocol wants it.
+
+    Nothing is referred to, and what is one of some words is text: not every client follows, or infers.
+    """
+    _, named = msgspec.json.schema_components([kind], ref_template="{name}")
+
+    def whole(schema: Any) -> Any:
+        if isinstance(schema, list):
+            return [whole(each) for each in schema]
+        if not isinstance(schema, dict):
+            return schema
+        if "$ref" in schema:
+            schema = named[schema["$ref"]] | {k: v for k, v in schema.items() if k != "$ref"}
+        if "enum" in schema:
+            schema = {"type": "string", **schema}
+        return {key: whole(each) for key, each in schema.items()}
+
+    found: dict[str, Json] = whole(named[kind.__name__])
+    return found
 
 
 def _result(value: msgspec.Struct) -> CallToolResult:

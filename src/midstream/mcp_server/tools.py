@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from midstream.api.engine import Engine, RunInfo
 from midstream.api.run_handle import RunHandle
@@ -64,9 +64,9 @@ class ListRuns(Arguments, frozen=True, kw_only=True):
     """Which runs."""
 
     status: Annotated[
-        Literal["running", "waiting", "suspended", "finished", "failed", "stopped"] | None,
+        Literal["running", "waiting", "suspended", "finished", "failed", "stopped"] | UnsetType,
         Meta(description="Only those; waiting: for an answer, words or a person."),
-    ] = None
+    ] = UNSET
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
     after: Annotated[str, Meta(max_length=200, description="`next` of the page before.")] = ""
 
@@ -74,11 +74,11 @@ class ListRuns(Arguments, frozen=True, kw_only=True):
 class BudgetGiven(Arguments, frozen=True, kw_only=True):
     """What the run may use at most; it narrows what the person's settings allow."""
 
-    usd: Annotated[float, Meta(ge=0)] | None = None
-    tokens: Annotated[int, Meta(ge=0)] | None = None
-    tool_calls: Annotated[int, Meta(ge=0)] | None = None
-    transitions: Annotated[int, Meta(ge=0)] | None = None
-    minutes: Annotated[float, Meta(ge=0)] | None = None
+    usd: Annotated[float, Meta(ge=0)] | UnsetType = UNSET
+    tokens: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+    tool_calls: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+    transitions: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+    minutes: Annotated[float, Meta(ge=0)] | UnsetType = UNSET
 
 
 class StartRun(Arguments, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class StartRun(Arguments, frozen=True, kw_only=True):
     input: Annotated[
         Json, Meta(description="The workflow's input, or the first line of a chat.")
     ] = None
-    budget: BudgetGiven | None = None
+    budget: BudgetGiven | UnsetType = UNSET
     key: Key = ""
     wait_s: Seconds = 0
 
@@ -118,12 +118,12 @@ class SayToRun(Arguments, frozen=True, kw_only=True):
     run: Run
     text: Words
     policy: Annotated[
-        Literal["interrupt", "steer", "queue"] | None,
+        Literal["interrupt", "steer", "queue"] | UnsetType,
         Meta(
             description="interrupt: halt what is being done, at once; steer: join the agent's next "
             "request; queue: after this state. By default as the workflow has it, mostly interrupt."
         ),
-    ] = None
+    ] = UNSET
     key: Key = ""
     wait_s: Seconds = 0
 
@@ -206,7 +206,9 @@ class Client:
     async def runs(self, wanted: ListRuns) -> Rows:
         """Return a page of the runs of this folder."""
         after = (await self._found(wanted.after)).id if wanted.after else None
-        found = await self.engine.runs(status=wanted.status, limit=wanted.limit + 1, after=after)
+        found = await self.engine.runs(
+            status=wanted.status or None, limit=wanted.limit + 1, after=after
+        )
         page = found[: wanted.limit]
         more = page[-1].id if len(found) > len(page) else ""
         return Rows(runs=tuple(map(row_of, page)), next=more)
@@ -236,10 +238,7 @@ class Client:
         if wanted.workflow not in names:
             hint = did_you_mean(wanted.workflow, names)
             raise UserMistake(f"There is no workflow {wanted.workflow[:100]!r}.", hint=hint)
-        budget = None
-        if wanted.budget is not None:
-            given = msgspec.structs.asdict(wanted.budget)
-            budget = {name: limit for name, limit in given.items() if limit is not None}
+        budget = None if wanted.budget is UNSET else msgspec.to_builtins(wanted.budget)
         run = await self.engine.start(
             wanted.workflow,
             wanted.input,
@@ -261,13 +260,13 @@ class Client:
         run = await self.run(wanted.run, goes_on=True)
         key = self._key(wanted.key)
         open_now = open_to_callers(run)
-        if open_now and wanted.policy is None and key not in run.run.inbox.lines:
+        if open_now and wanted.policy is UNSET and key not in run.run.inbox.lines:
             raise UserMistake(
                 f"Run {run.id} asks {_named(open_now)}.",
                 hint="Answer with answer_question; or give a policy, and your words answer nothing.",
             )
         receipt = await run.say(
-            wanted.text, policy=wanted.policy, id=key, source=self.source, unasked=True
+            wanted.text, policy=wanted.policy or None, id=key, source=self.source, unasked=True
         )
         return Acted(run=run, receipt=receipt)
 
