@@ -10,7 +10,7 @@ from house_kit import HOUSE, SOURCES, check, nodes_of, text_of
 FLOORS = (
     ("language", "safety", "core", "views"),
     ("config", "system", "codemap", "runtime"),
-    ("models", "tools", "store", "agents"),
+    ("models", "tools", "store", "agents", "telemetry"),
     ("app",),
     ("rehearsal", "testing", "tui", "api", "acp", "mcp_server", "web", "server", "cli"),
 )

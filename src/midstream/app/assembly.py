@@ -19,7 +19,7 @@ from midstream.config.trust import TrustStatus, TrustStore
 from midstream.language.errors import UserMistake, WorldTrouble, did_you_mean
 from midstream.language.spec import Guidance, ToolSpec
 from midstream.safety.capability import PermissionMode
-from midstream.system.own_process import own_redactor
+from midstream.system.own_process import complain, own_redactor
 from midstream.system.workspace_paths import keep_from_tools
 
 if TYPE_CHECKING:
@@ -202,16 +202,18 @@ def parts(
         open_files=open_files,
         redactor=own_redactor(),
     )
-    notices = (*unkept, *map(str, problems), *mcp_notices, *hook_notices)
+    engine = LocalEngine(
+        world,
+        kept,
+        sockets=sockets_folder(config) if kept.is_lasting else None,
+        limits=config.budget,
+    )
+    traces = _send_traces(config, engine)
+    notices = (*unkept, *map(str, problems), *mcp_notices, *hook_notices, *traces)
     lacking = no_model(config.models) if is_offline else ""
     return Parts(
         config=config,
-        engine=LocalEngine(
-            world,
-            kept,
-            sockets=sockets_folder(config) if kept.is_lasting else None,
-            limits=config.budget,
-        ),
+        engine=engine,
         store=kept,
         library=library,
         client=client,
@@ -271,6 +273,39 @@ def _store_or_memory(config: ConfigManager, options: Options) -> "tuple[Store, t
 
 
 _WITHOUT = "--no-journal runs without one, but then nothing is kept."
+
+
+def _send_traces(config: ConfigManager, engine: "LocalEngine") -> tuple[str, ...]:
+    """Have the traces of all runs sent, where that is asked for; return what is wrong with that."""
+    said = config.traces
+    if said.get("") == "false" or not (said or any(map(os.environ.get, _COLLECTORS))):
+        return ()
+    from midstream.telemetry.live import LiveTraces
+    from midstream.telemetry.sending import destination
+
+    try:
+        to = destination(
+            os.environ, url=said.get("endpoint", ""), content=said.get("content") == "true"
+        )
+    except UserMistake as error:
+        return (f"No traces are sent. {error}",)
+
+    def tell(run: str, words: str) -> None:
+        if not engine.complain(run, "of traces", words):
+            complain(f"midstream: {words[:1].upper()}{words[1:]}")
+
+    if to is not None:
+        live = LiveTraces(engine.store, to, tell)
+        engine.listen(live.hear, at_end=live.close)
+    return ()
+
+
+_COLLECTORS: Final = (
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+)
+"""The variables of OpenTelemetry that name a collector: whoever sets one wants to be sent traces."""
 
 
 def _own_tools(config: ConfigManager) -> "tuple[tuple[Tool, ...], tuple[Problem, ...]]":

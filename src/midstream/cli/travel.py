@@ -3,6 +3,7 @@
 No model, tool or handler is needed for any of it, and none is loaded.
 """
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from midstream.app.assembly import Options, SystemClock
 from midstream.cli.journal import Journal, with_journal
 from midstream.cli.options import JSON, takes
 from midstream.cli.output import FAILED, FINISHED, answer, note, say, say_object
+from midstream.core.costs import counted
+from midstream.language.errors import UserMistake
 from midstream.runtime.engine.open_run import found, opened
 from midstream.runtime.engine.resume import stop_here
 from midstream.system.own_process import STDIN, STDOUT, is_terminal, write_out
@@ -219,9 +222,34 @@ def _replay_words(came: "Replayed", took_s: float) -> str:
     is_flag=True,
     help="Include the files as they were before the run, and pictures.",
 )
-@takes()
-def export(options: Options, run: str, file: Path | None, with_files: bool) -> int:
+@click.option(
+    "--otlp",
+    metavar="URL",
+    is_flag=False,
+    flag_value="",
+    help="Send its trace and metrics to an OpenTelemetry collector instead; without a URL to the one "
+    "that OTEL_EXPORTER_OTLP_ENDPOINT names.",
+)
+@click.option("--content", is_flag=True, help="With --otlp: words, arguments and results, too.")
+@takes(*JSON)
+def export(
+    options: Options,
+    run: str,
+    file: Path | None,
+    with_files: bool,
+    otlp: str | None,
+    content: bool,
+) -> int:
     """Write a run as one readable file, such as for a bug report; by default to stdout."""
+    if otlp is not None:
+        if file is not None or with_files:
+            raise UserMistake(
+                "--otlp sends a trace: there is no file to write.",
+                hint="Leave FILE and --with-files out, or --otlp.",
+            )
+        return _send(options, run, otlp, content)
+    if content:
+        raise UserMistake("--content goes with --otlp.", hint="A file holds all words anyway.")
     from midstream.runtime.engine import run_file
 
     async def work(journal: Journal) -> tuple[str, run_file.Exported]:
@@ -241,6 +269,30 @@ def export(options: Options, run: str, file: Path | None, with_files: bool) -> i
         _note(options, f"The contents of {made.missing} files are not kept any more.")
     holds = "It holds all that the run read and said: check it before you share it."
     _note(options, f"Exported run {id}. {holds}")
+    return FINISHED
+
+
+def _send(options: Options, run: str, url: str, content: bool) -> int:
+    """Send the trace of a run to a collector, and say what was sent."""
+    from midstream.telemetry.sending import Sent, destination, export_run, without_password
+
+    to = destination(os.environ, url=url, content=content)
+    if to is None:
+        raise UserMistake(
+            "The environment has OpenTelemetry off.", hint="Name the URL: --otlp URL."
+        )
+
+    async def work(journal: Journal) -> Sent:
+        return await export_run(
+            journal.store, (await found(journal.store, run)).id, to, SystemClock()
+        )
+
+    sent = with_journal(options, work)
+    spans, metrics = counted(sent.spans, "span"), counted(sent.metrics, "metric")
+    rest = f" {counted(sent.open, 'span')} will end later: send it again then." if sent.open else ""
+    where = without_password(to.traces or to.metrics)
+    words = f"Sent {spans} and {metrics} of run {sent.run} to {where}.{rest}"
+    answer(options, {"type": "sent", **msgspec.to_builtins(sent)}, words)
     return FINISHED
 
 

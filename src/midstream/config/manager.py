@@ -61,6 +61,8 @@ from midstream.config.settings import (
     STATUS_LINE,
     STATUS_PARTS,
     THEME,
+    TRACES,
+    TRACES_PARTS,
     UPDATE_NOTICE,
     WEB_SEARCH,
     WEB_SEARCH_PARTS,
@@ -347,6 +349,13 @@ class ConfigManager:
         """Return the parts of the user's own `webSearch`, {} where there is none."""
         _, said = self._said.get("user", ("", {}))
         keys = {part: f"{WEB_SEARCH}.{part}" for part in WEB_SEARCH_PARTS}
+        return {part: said[key] for part, key in keys.items() if key in said}
+
+    @property
+    def traces(self) -> dict[str, str]:
+        """Return the parts of the user's own `traces`, "" for whether at all; {} where there is none."""
+        _, said = self._said.get("user", ("", {}))
+        keys = {"": TRACES} | {part: f"{TRACES}.{part}" for part in TRACES_PARTS}
         return {part: said[key] for part, key in keys.items() if key in said}
 
     @property

@@ -82,6 +82,10 @@ WEB_SEARCHES: Final = {
 }
 """What answers a search: where, and which variable has its key, if nothing else is said."""
 
+TRACES: Final = "traces"
+TRACES_PARTS: Final = ("endpoint", "content")
+"""Where traces of runs are sent to, and whether with words; `traces` itself says whether at all."""
+
 PERMISSION_MODE: Final = "permissionMode"
 PERMISSION_MODES: Final = ("plan", "ask", "auto")
 PERMISSIONS: Final = "permissions"
@@ -116,7 +120,7 @@ KEYS: Final = (
 _TOP: Final = (
     *(CURRENT_MODE, DEFAULT_ROLE, AUTO_RESUME, PERMISSION_MODE, PERMISSIONS, MODELS, PATIENCE),
     *(BUDGET, "mcpServers", EDITING, NOTIFICATIONS, AUTO_COMPACT, WEB_SEARCH, "hooks", *LOOKS),
-    *(DIAGNOSTICS, SCREEN_READER, UPDATE_NOTICE),
+    *(DIAGNOSTICS, SCREEN_READER, UPDATE_NOTICE, TRACES),
 )
 _LONGEST_S: Final = 86_400.0
 
@@ -128,6 +132,7 @@ _NOT_FOR_WORKSPACES: Final = {
     MODELS: ("choose models", _THEIRS),
     PATIENCE: ("choose models", _THEIRS),
     WEB_SEARCH: ("choose a search engine", _OWN),
+    TRACES: ("have traces sent", _OWN),
     PERMISSION_MODE: ("set the permission mode", _OWN),
     EDITING: ("change the keys", _OWN),
     NOTIFICATIONS: ("set notifications", _OWN),
@@ -359,6 +364,25 @@ def _web_search(node: Node, report: Report) -> dict[str, str]:
     return {f"{WEB_SEARCH}.{part}": text for part, text in found.items()}
 
 
+def _traces(node: Node, report: Report) -> dict[str, str]:
+    """Return whether traces are sent, and the parts by keys such as `traces.endpoint`."""
+    if node.kind != "object":
+        return _truth(TRACES, node, report)
+    form = 'such as {"endpoint": "http://localhost:4318"}, or true'
+    found = {TRACES: "true"}
+    for part, member in _members(node, report, TRACES_PARTS, form=form):
+        if part == "content":
+            found |= _truth(f"{TRACES}.{part}", member, report)
+        elif fit(member, str, report):
+            if not re.match(r"https?://[^\s/?#]+[^\s?#]*\Z", member.value):
+                report.error(member, "endpoint is the http or https address of a collector.")
+                return {}  # traces for this place go to no other
+            found[f"{TRACES}.{part}"] = member.value
+        else:
+            return {}
+    return found
+
+
 _READERS: Final[Mapping[str, Callable[[Node, Report], dict[str, str]]]] = {
     AUTO_RESUME: partial(_truth, AUTO_RESUME),
     AUTO_COMPACT: partial(_truth, AUTO_COMPACT),
@@ -375,6 +399,7 @@ _READERS: Final[Mapping[str, Callable[[Node, Report], dict[str, str]]]] = {
     PATIENCE: _patience,
     BUDGET: _budget,
     WEB_SEARCH: _web_search,
+    TRACES: _traces,
 }
 
 

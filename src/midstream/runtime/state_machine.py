@@ -21,7 +21,7 @@ from midstream.core.call_notes import with_arguments
 from midstream.core.decide.decide import judged
 from midstream.core.decide.transaction import Story
 from midstream.core.events import AnyFact, QuestionAnswered
-from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTaken
+from midstream.core.notices import AnyNotice, Envelope, JournalStalled, JournalWorks, RunTaken
 from midstream.core.pending import open_calls
 from midstream.core.pictures import Picture
 from midstream.core.pinning import misfit_of
@@ -560,6 +560,10 @@ class WorkflowStateMachine:
             self._settled.append(waiter)
             await waiter
         return self._run
+
+    def notify(self, notice: AnyNotice) -> None:
+        """Show everyone who listens something that is not kept."""
+        self._events.notify(notice)
 
     def on(self, name: str, listener: Listener) -> None:
         """Let a listener hear the events of that wire name, such as `state_transition`; `*` is all.

@@ -213,6 +213,23 @@ def settings_schema() -> dict[str, Json]:
             "workspace's file may not say so.",
             "type": "boolean",
         },
+        "traces": {
+            "description": "Whether traces of your runs are sent to an OpenTelemetry collector: true to "
+            "the one the environment names, or where `endpoint` says, with words if `content`. A "
+            "workspace's file may not say so.",
+            "anyOf": [
+                {"type": "boolean"},
+                {
+                    "type": "object",
+                    "properties": {
+                        "endpoint": {"type": "string"},
+                        "content": {"type": "boolean"},
+                    },
+                    "additionalProperties": False,
+                },
+            ],
+            "examples": [{"endpoint": "http://localhost:4318"}],
+        },
         "statusLine": {
             "description": "What stands below the bottom line: a template with fields such as {model}, or "
             "a command that prints one line. A workspace's file may not say so.",

@@ -7,13 +7,13 @@ engine closes. What other processes have for it comes as messages (`mailbox.py`)
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Literal
 from weakref import WeakValueDictionary
 
 from midstream.core.decide.budgets import narrower
-from midstream.core.notices import Envelope
+from midstream.core.notices import Envelope, ListenerFailed
 from midstream.core.run import Run
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.names import Json
@@ -54,6 +54,7 @@ class LocalEngine:
         self.sockets = sockets
         self._machines: dict[str, WorkflowStateMachine] = {}
         self._listeners: list[Callable[[Envelope], None]] = []
+        self._enders: list[Callable[[], Awaitable[None]]] = []
         self._dispatcher: MailDispatcher | None = None
         self._live: LiveServer | None = None
         self._renewals: asyncio.Task[None] | None = None
@@ -184,9 +185,27 @@ class LocalEngine:
         """Return a run of this process by its id."""
         return self._machines.get(id)
 
-    def listen(self, listener: Callable[[Envelope], None]) -> None:
-        """Let a trusted, quick listener hear every event of every run, on the loop."""
+    def listen(
+        self,
+        listener: Callable[[Envelope], None],
+        *,
+        at_end: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Let a trusted, quick listener hear every event of every run, on the loop.
+
+        `at_end` is awaited when all runs have been let go of, while the store is still open.
+        """
         self._listeners.append(listener)
+        if at_end is not None:
+            self._enders.append(at_end)
+
+    def complain(self, run: str, listener: str, error: str) -> bool:
+        """Show in a run that a listener failed; False where the run is none of ours that goes on."""
+        machine = self._machines.get(run)
+        if machine is None or machine.is_closed:
+            return False
+        machine.notify(ListenerFailed(listener=listener, error=error))
+        return True
 
     def look(self) -> None:
         """Have a look for messages, soon."""
@@ -209,6 +228,8 @@ class LocalEngine:
                 group.create_task(self._leave(machine))
         if self._chores:
             await asyncio.wait(tuple(self._chores))
+        for end in self._enders:
+            await end()
         await self.store.aclose()
 
     # --- inside -----------------------------------------------------------------------------

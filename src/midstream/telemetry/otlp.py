@@ -1,0 +1,188 @@
+"""Spans and figures as OTLP: the protobuf messages of `opentelemetry-proto` 1.x that are used.
+
+Written by hand, in the order of the field numbers: three kinds of fields are all there is to it, and no
+library has to be installed or imported for them. Tests read all of it with the official types.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from midstream.telemetry import names as n
+from midstream.telemetry.figures import Attributes, Figure, Value
+from midstream.telemetry.spans import Event, Link, Span
+
+_ERROR: Final = 2
+_CUMULATIVE: Final = 2
+
+
+def resource(attributes: Attributes) -> bytes:
+    """Return who tells, as it stands in every request."""
+    return b"".join(_attributes(1, attributes))
+
+
+def request(resource: bytes, version: str, items: Iterable[bytes]) -> bytes:
+    """Return the request that tells of spans, as `span` returns them, or of metrics, as `metrics` does."""
+    scope = (
+        _text(1, n.SCOPE)
+        + _text(2, version)
+        + _block(3, _attribute("gen_ai.conventions", n.CONVENTIONS))
+    )
+    of_scope = _block(1, scope) + b"".join(_block(2, item) for item in items)
+    return _block(1, _block(1, resource) + _block(2, of_scope))
+
+
+def span(span: Span) -> bytes:
+    """Return a span."""
+    return b"".join(
+        (
+            *(_block(1, span.trace), _block(2, span.id)),
+            *([_block(4, span.parent)] if span.parent else []),
+            *(_text(5, span.name), _number(6, span.kind), _time(7, span.start), _time(8, span.end)),
+            *_attributes(9, span.attributes),
+            *(_block(11, _event(event)) for event in span.events),
+            _number(12, span.dropped_events),
+            *(_block(13, _link(link)) for link in span.links),
+            *([_block(15, _number(3, _ERROR))] if span.error else []),
+        )
+    )
+
+
+def metrics(figures: Iterable[Figure], start: int) -> Iterator[bytes]:
+    """Yield the metrics of figures that count from `start`, in nanoseconds since 1970."""
+    by_metric: dict[n.Metric, list[Figure]] = {}
+    for figure in figures:
+        by_metric.setdefault(figure.metric, []).append(figure)
+    for metric, series in by_metric.items():
+        head = _text(1, metric.name) + _text(2, metric.about) + _text(3, metric.unit)
+        points = b"".join(_block(1, _point(each, start)) for each in series)
+        if metric.bounds:
+            yield head + _block(9, points + _number(2, _CUMULATIVE))
+        else:
+            yield head + _block(7, points + _number(2, _CUMULATIVE) + _number(3, 1))
+
+
+def _point(figure: Figure, start: int) -> bytes:
+    times = _time(2, min(start, figure.at)) + _time(3, figure.at)
+    if not figure.metric.bounds:
+        amount = figure.total
+        told = _double(4, amount) if isinstance(amount, float) else _fixed(6, amount)
+        return times + told + b"".join(_attributes(7, figure.attributes))
+    buckets = struct.pack(f"<{len(figure.buckets)}Q", *figure.buckets)
+    bounds = struct.pack(f"<{len(figure.metric.bounds)}d", *figure.metric.bounds)
+    return b"".join(
+        (
+            *(times, _fixed(4, figure.count), _double(5, figure.total)),
+            *(_block(6, buckets), _block(7, bounds)),
+            *_attributes(9, figure.attributes),
+            *(_double(11, figure.least), _double(12, figure.most)),
+        )
+    )
+
+
+def _event(event: Event) -> bytes:
+    return _time(1, event.at) + _text(2, event.name) + b"".join(_attributes(3, event.attributes))
+
+
+def _link(link: Link) -> bytes:
+    return _block(1, link.trace) + _block(2, link.span) + b"".join(_attributes(4, link.attributes))
+
+
+def _attributes(field: int, attributes: Attributes) -> Iterator[bytes]:
+    for name, value in attributes.items():
+        yield _block(field, _attribute(name, value))
+
+
+def _attribute(name: str, value: Value) -> bytes:
+    return _text(1, name) + _block(2, _any(value))
+
+
+def _any(value: Value) -> bytes:
+    match value:
+        case str():
+            return _text(1, value)
+        case bool():
+            return _key(2, 0) + _varint(int(value))
+        case int():
+            return _key(3, 0) + _varint(value & 0xFFFF_FFFF_FFFF_FFFF)
+        case float():
+            return _double(4, value)
+        case _:
+            return _block(5, b"".join(_block(1, _text(1, each)) for each in value))
+
+
+# --- the wire -----------------------------------------------------------------------------------
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _key(field: int, wire: int) -> bytes:
+    return _varint(field << 3 | wire)
+
+
+def _number(field: int, number: int) -> bytes:
+    return _key(field, 0) + _varint(number) if number else b""
+
+
+def _time(field: int, nanoseconds: int) -> bytes:
+    return _fixed(field, nanoseconds)
+
+
+def _fixed(field: int, number: int) -> bytes:
+    return _key(field, 1) + struct.pack("<Q", max(number, 0))
+
+
+def _double(field: int, number: float) -> bytes:
+    return _key(field, 1) + struct.pack("<d", number)
+
+
+def _block(field: int, data: bytes) -> bytes:
+    return _key(field, 2) + _varint(len(data)) + data
+
+
+def _text(field: int, text: str) -> bytes:
+    return _block(field, text.encode("utf-8", "replace"))
+
+
+def rejected(answer: bytes) -> int:
+    """Return how many spans or points a collector took and then refused, as far as its answer says."""
+    try:
+        for field, block in _fields(answer):
+            if field == 1 and isinstance(block, bytes):
+                return next(
+                    (int(v) for f, v in _fields(block) if f == 1 and not isinstance(v, bytes)), 0
+                )
+    except IndexError:
+        pass  # it is no such answer
+    return 0
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        number = shift = 0
+        while True:
+            byte = data[at]
+            at, number, shift = at + 1, number | (byte & 0x7F) << shift, shift + 7
+            if byte < 0x80:
+                return number
+
+    while at < len(data):
+        field, wire = divmod(varint(), 8)
+        if wire == 2:
+            size = varint()
+            yield field, data[at : at + size]
+            at += size
+        elif wire == 0:
+            yield field, varint()
+        else:
+            return
