@@ -1,11 +1,15 @@
 """A session is a run: what an editor says, what it is told, and how each prompt ends."""
 
+import asyncio
+import base64
+import json
 from pathlib import Path
 
 import pytest
 from acp_kit import connected, home, options, talking, work
 from api_kit import write
 from support.openai_server import Gate, Reply
+from support.pictures import png
 
 from midstream.agents.json_rpc import RpcError
 
@@ -173,3 +177,94 @@ async def test_modes_models_and_policies_are_options(
         assert server.requests[-1]["model"] == "gpt-4o"
         with pytest.raises(RpcError, match="cannot switch to full"):
             await editor.call("session/set_mode", sessionId=session, modeId="full")
+
+
+async def test_words_that_were_cancelled_before_they_were_said_are_kept(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate()
+    script = (Reply(chunks=("One ", "two"), gate=gate, gate_after=1), Reply(text="Three."))
+    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
+        await editor.initialize()
+        session = await editor.new(work)
+        prompts = [editor.begin(session, f"words {number}") for number in range(3)]
+        await asyncio.sleep(0)
+        await editor.cancel(session)
+        assert await asyncio.gather(*prompts) == ["cancelled"] * 3
+        gate.open()
+        assert await editor.prompt(session, "go on") == "end_turn"
+
+    said = str(server.requests[-1]["messages"])
+    assert all(f"words {number}" in said for number in range(3))
+
+
+async def test_a_request_that_is_taken_back_halts_the_turn(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate()
+    script = (Reply(chunks=("One ", "two"), gate=gate, gate_after=1), Reply(text="Three."))
+    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
+        await editor.initialize()
+        session = await editor.new(work)
+        first = editor.begin(session, "count")
+        await editor.until(lambda e: "One" in e.text())
+        first.cancel()
+        await editor.until(lambda e: "[interrupted]" in e.text())
+        assert await editor.prompt(session, "again") == "end_turn"
+
+    assert "count" in str(server.requests[-1]["messages"])
+
+
+async def test_a_picture_and_files_are_said(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = base64.b64encode(png(4, 3)).decode()
+    blocks = [
+        {"type": "text", "text": "Look at "},
+        {"type": "resource_link", "name": "a b.txt", "uri": f"file://{work}/a%20b.txt"},
+        {"type": "text", "text": " and "},
+        {"type": "image", "mimeType": "image/png", "data": picture},
+        {"type": "resource", "resource": {"uri": f"file://{work}/c.txt", "text": "held"}},
+        {"type": "audio", "mimeType": "audio/wav", "data": ""},
+    ]
+    async with talking(Reply(text="I see."), monkeypatch=monkeypatch) as (editor, server):
+        await editor.initialize()
+        session = await editor.new(work)
+        await editor.call("session/prompt", sessionId=session, prompt=blocks)
+
+    said = server.requests[-1]["messages"][-1]["content"]
+    assert any(part["type"] == "image_url" for part in said)
+    words = "".join(part.get("text", "") for part in said)
+    for part in ('@"a b.txt"', "@c.txt", "held", "left out"):
+        assert part in words
+
+
+async def test_branches_are_tool_calls_with_their_own_text(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = {
+        "workflow_name": "two",
+        "contexts": [{"name": "talk"}],
+        "agents": [{"agent_role": "dude", "context": "talk"}],
+        "states": [
+            {"name": "start", "parallel": ["left", "right"], "next": "stop"},
+            {"name": "left", "agent": "dude"},
+            {"name": "right", "agent": "dude"},
+            {"name": "stop"},
+        ],
+    }
+    write(work.parent, "config/workflows/two.json", json.dumps(flow))
+    async with talking(*[Reply(text="Hello.")] * 2, monkeypatch=monkeypatch) as (editor, _):
+        await editor.initialize()
+        session = await editor.new(work)
+        await editor.call(
+            "session/set_config_option",
+            sessionId=session,
+            configId="talks_to",
+            value="workflow:two",
+        )
+        assert await editor.prompt(session, "go") == "end_turn"
+
+    begun = editor.told("tool_call")
+    assert [each["title"] for each in begun] == ["branch left", "branch right"]
+    ends = [each for each in editor.told("tool_call_update") if each.get("status")]
+    assert [each["status"] for each in ends] == ["completed", "completed"]
+    assert all("Hello." in each["content"][0]["content"]["text"] for each in ends)

@@ -115,7 +115,7 @@ class Door:
             agent_info=m.Implementation(name="midstream", title="midstream", version=__version__),
             agent_capabilities=m.AgentCapabilities(
                 load_session=True,
-                prompt_capabilities=m.PromptCapabilities(embedded_context=True),
+                prompt_capabilities=m.PromptCapabilities(image=True, embedded_context=True),
                 session_capabilities=m.SessionCapabilities(
                     list=offered, fork=offered, resume=offered, close=offered
                 ),

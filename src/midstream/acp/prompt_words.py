@@ -1,16 +1,33 @@
 """A prompt of an editor as the words it is: files are named by `@path`, what comes along stands behind."""
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import PurePosixPath
+from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from midstream.agents import acp_messages as m
 from midstream.core.mentions import mention_of
+from midstream.language.errors import UserMistake
+from midstream.system.offloop import in_thread
 from midstream.views.transcript import fenced
 
+Keep: TypeAlias = Callable[[bytes, str], Awaitable[str]]
+"""Keeps a picture, and returns the mark that stands for it in words."""
 
-def words_of(blocks: Sequence[m.ContentBlock], cwd: str) -> str:
-    """Return what a prompt says. Files of the folder are mentions; embedded texts follow the words."""
+
+async def words_of(blocks: Sequence[m.ContentBlock], cwd: str, *, keep: Keep | None) -> str:
+    """Return what a prompt says. Files of the folder are mentions; embedded texts follow the words.
+
+    Args:
+        blocks: the prompt.
+        cwd: the folder of the session.
+        keep: keeps pictures; None leaves them out, and says so in their place.
+
+    Raises:
+        UserMistake: one cannot be shown to a model.
+    """
     words: list[str] = []
     behind: list[str] = []
     for block in blocks:
@@ -25,9 +42,21 @@ def words_of(blocks: Sequence[m.ContentBlock], cwd: str) -> str:
                 behind.append(f"{name}:\n{fenced(held.text)}")
             case m.EmbeddedResource(resource=held):
                 words.append(_named(held.uri, cwd))
+            case m.ImageContent() if keep is not None:
+                name = PurePosixPath(urlsplit(block.uri or "").path).name
+                words.append(await keep(await in_thread(partial(_decoded, block.data)), name))
             case m.ImageContent() | m.AudioContent():
-                words.append("[left out: neither a picture nor a sound comes through an editor]")
+                words.append("[a picture or sound that was left out]")
     return "\n\n".join(("".join(words), *behind))
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except ValueError:
+        raise UserMistake(
+            "The picture is no base64.", hint="Send it again, or as a file."
+        ) from None
 
 
 def _named(uri: str, cwd: str) -> str:

@@ -9,14 +9,13 @@ soon as the run is halted. Everything the run told until then has been sent befo
 """
 
 import asyncio
-import contextlib
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from midstream.acp import asking, options, own_commands
 from midstream.acp.open_files import EditorFiles
@@ -41,6 +40,9 @@ SOURCE: Final = "acp"
 
 CANCEL_AFTER_S: Final = 0.5
 """How long a cancellation waits for words that are on their way: it may have been typed after them."""
+
+SAYS_WITHIN_S: Final = 2.0
+"""How long words that are on their way may take when the editor is gone."""
 
 _NUMBERED: Final = re.compile(r"\s*#(\d{1,9})\s+(.*)", re.DOTALL)
 
@@ -149,7 +151,12 @@ class Session:
             self._watch()
 
     async def close(self) -> None:
-        """Let go of the run: what is under way ends here, and goes on where the run is taken up again."""
+        """Let go of the run: what is under way ends here, and goes on where the run is taken up again.
+
+        Words that are on their way are still said.
+        """
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=SAYS_WITHIN_S)
         for task in (*self._tasks, *self._asking.values(), self._following, self._turn):
             if task is not None:
                 task.cancel()
@@ -170,22 +177,29 @@ class Session:
         """Say something; return how the turn it belongs to ended."""
         prompt = Prompt()
         self._prompts.append(prompt)
+        saying = self._do(self._prompted(prompt, blocks))
         try:
-            async with self._in_order:
-                if prompt.is_cancelled:
-                    await self.say("*Cancelled before it was said.*")
-                    prompt.end()
-                elif await self._take_line(words_of(blocks, str(self.cwd))):
-                    self._watch()
-                else:
-                    prompt.end()
+            # What was typed is said, whatever becomes of the request.
+            await asyncio.shield(saying)
             return await prompt.over
         except asyncio.CancelledError:
-            # The editor has taken the request back: it wants the turn to end.
-            self.cancel()
+            # Taken back: the editor wants the turn to end. One that is gone wants nothing.
+            if not self._peer.is_over:
+                prompt.is_cancelled = True
+                self.cancel()
             raise
         finally:
             self._prompts.remove(prompt)
+
+    async def _prompted(self, prompt: Prompt, blocks: Sequence[m.ContentBlock]) -> None:
+        async with self._in_order:
+            line = await self._line_of(blocks)
+            if await self._take_line(line):
+                self._watch()
+            else:
+                prompt.end()
+            if prompt.is_cancelled:
+                await self._halted()  # it was cancelled before it was said
 
     async def steer(self, blocks: Sequence[m.ContentBlock], *, begins: bool) -> m.SteeringResponse:
         """Say something into the turn that is under way; without one begin one, if it `begins` one."""
@@ -193,7 +207,7 @@ class Session:
         if not (was_busy or begins):
             return m.SteeringResponse(outcome="promptRequired", reason="noRunningTurn")
         async with self._in_order:
-            is_said = await self._take_line(words_of(blocks, str(self.cwd)))
+            is_said = await self._take_line(await self._line_of(blocks))
         if not is_said:
             return m.SteeringResponse(outcome="failed", reason="The words had no effect.")
         self._watch()
@@ -207,11 +221,20 @@ class Session:
 
     async def halt(self) -> None:
         """Halt the turn, if there is one; return when that is journaled and told."""
-        # Words that are on their way were typed before.
-        with contextlib.suppress(TimeoutError):
+        is_held = False
+        try:
+            # Words that are on their way were typed before, and those that come now after.
             async with asyncio.timeout(CANCEL_AFTER_S):
-                await self._in_order.acquire()
+                is_held = await self._in_order.acquire()
+        except TimeoutError:
+            pass
+        try:
+            await self._halted()
+        finally:
+            if is_held:
                 self._in_order.release()
+
+    async def _halted(self) -> None:
         run = self.run
         self._is_halting = True
         try:
@@ -230,6 +253,14 @@ class Session:
             return
         for prompt in [each for each in self._prompts if each.is_cancelled]:
             prompt.end()
+
+    async def _line_of(self, blocks: Sequence[m.ContentBlock]) -> str:
+        """Return what a prompt says; the pictures in it are kept."""
+        try:
+            return await words_of(blocks, str(self.cwd), keep=self.engine.keep_picture)
+        except MidstreamError as error:
+            await self.say(f"*{error}*")
+            return await words_of(blocks, str(self.cwd), keep=None)
 
     async def _take_line(self, line: str) -> bool:
         """Do what a line says; return whether a turn follows."""
@@ -458,10 +489,16 @@ class Session:
     def _has_lost(self) -> bool:
         return self._following is None or self._following.done()
 
-    def _do(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
+    def _do(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.create_task(work, name="acp-session")
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._warn(f"{self.id}: {type(error).__name__}: {error}")
 
     # --- what a person is asked -------------------------------------------------------------
 
