@@ -8,6 +8,7 @@ notification is done with before the next message is looked at, and a request ha
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
@@ -25,6 +26,7 @@ MAX_MESSAGE_BYTES: Final = 16_000_000
 """Of one line; a longer one is dropped up to its end, and answered with an error."""
 _OFF_LOOP_BYTES: Final = 65_536
 """What is longer is decoded in a thread."""
+_SLICE_S: Final = 0.002
 
 NOT_JSON: Final = -32700
 BAD_REQUEST: Final = -32600
@@ -222,7 +224,12 @@ class Peer:
         is_skipping = False
         while data := await self._some():
             *lines, last = data.split(b"\n")
+            began = time.monotonic()
             for line in lines:
+                if time.monotonic() - began > _SLICE_S:
+                    # A flood of small messages is not all that goes on.
+                    await asyncio.sleep(0)
+                    began = time.monotonic()
                 whole = bytes(rest) + line
                 rest.clear()
                 if not is_skipping and len(whole) <= MAX_MESSAGE_BYTES:
@@ -281,7 +288,7 @@ class Peer:
     def _unusable(self, line: bytes, error: BadValue) -> None:
         """Answer a message that did not pass the decoder, by its id if that can be told: somebody waits."""
         id: Id = None
-        with contextlib.suppress(msgspec.DecodeError):
+        with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             head = msgspec.json.decode(line, type=_Head)
             if head.method is None:
                 answer = self._asked.get(head.id) if isinstance(head.id, int) else None

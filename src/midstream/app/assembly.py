@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from midstream.models.api_client import AIAPIClient
     from midstream.models.model_choice import ModelChoice
     from midstream.runtime.engine.local import LocalEngine
-    from midstream.runtime.ports import Clock, Model, OpenFiles
+    from midstream.runtime.ports import Clock, ExternalAgents, Model, OpenFiles
     from midstream.runtime.storage import Store
     from midstream.runtime.workflow_library import WorkflowLibrary
     from midstream.store.sqlite import SqliteStore
@@ -198,6 +198,7 @@ def parts(
         workflows=library,
         hooks=hooks,
         permits=permissions,
+        agents=_agents(config) if model is None else None,
         words_below=partial(words_below, config),
         open_files=open_files,
         redactor=own_redactor(),
@@ -225,6 +226,24 @@ def parts(
         mcp=mcp,
         notices=(*notices, lacking) if lacking else notices,
         no_model=lacking,
+    )
+
+
+def _agents(config: ConfigManager) -> "ExternalAgents | None":
+    """Return what drives other people's agents: they need no model of ours, but where the offline model
+    was chosen, that stands in for them, too.
+    """
+    from midstream.agents.external_agents import AcpAgents
+    from midstream.agents.patience import Patience
+    from midstream.models.endpoints import is_offline
+
+    if all(is_offline(name) for name in config.models.values()):
+        return None
+    return AcpAgents(
+        environ=os.environ,
+        redacted=own_redactor().redacted,
+        # They may be as silent as a request to a model may take in all: that is what they wait for.
+        patience=Patience(idle_s=config.patience["totalSeconds"]),
     )
 
 
