@@ -3,10 +3,12 @@
 import asyncio
 import base64
 import contextlib
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import openai
 import pytest
 from openai import AsyncOpenAI
@@ -15,6 +17,7 @@ from support.pictures import png
 
 import midstream
 from midstream.core import events as e
+from midstream.server import answering
 from midstream.server.openai_chat import openai_routes
 from midstream.testing import Gate, Scripted, asks, call, calls, says
 
@@ -354,3 +357,120 @@ async def test_a_chore_of_the_client_does_not_come_to_the_run_of_its_chat(tmp_pa
         runs = await engine.runs()
         lines = [len((await engine.get(run.id)).run.inbox.lines) for run in runs]
         assert sorted(lines) == [1, 2]
+
+
+async def test_a_run_is_named_in_full_or_not_at_all(tmp_path: Path) -> None:
+    async with door(tmp_path, "Hello.", "Fine.") as (client, engine):
+        say = client.chat.completions.with_raw_response.create
+        first = await say(model="role:dude", messages=[user("Hi")])
+        run = first.headers["x-midstream-run"]
+        with pytest.raises(openai.BadRequestError, match="There is no run"):
+            await say(
+                model="role:dude",
+                messages=[user("You?")],
+                extra_headers={"X-Midstream-Run": run[:6]},
+            )
+        await say(
+            model="role:dude", messages=[user("You?")], extra_headers={"X-Midstream-Run": run}
+        )
+        assert [each.id for each in await engine.runs()] == [run]
+
+
+async def test_a_conversation_that_has_a_name_only_after_its_first_reply_is_the_same(
+    tmp_path: Path,
+) -> None:
+    async with door(tmp_path, "Hello.", "Fine.", "Bye.") as (client, engine):
+        messages = [user("Hi")]
+        for named in ({}, {"X-Conversation-Id": "c7"}, {"X-Conversation-Id": "c7"}):
+            reply = await client.chat.completions.create(
+                model="role:dude", messages=messages, extra_headers=named
+            )
+            messages += [assistant(reply.choices[0].message.content or ""), user("And?")]
+        assert len(await engine.runs()) == 1
+
+
+async def test_instructions_that_change_are_told_once(tmp_path: Path) -> None:
+    async with door(tmp_path, lambda request: request.messages[-1].text) as (client, _):
+        named = {"X-Conversation-Id": "c1"}
+        heard = []
+        for system in ("Be brief.", "Be brief.", "Be long.", "Be long."):
+            reply = await client.chat.completions.create(
+                model="role:dude",
+                messages=[{"role": "system", "content": system}, user("Hi")],
+                extra_headers=named,
+            )
+            heard.append(reply.choices[0].message.content or "")
+        assert ["Be" in each for each in heard] == [True, False, True, False]
+
+
+async def test_a_silent_stream_says_that_it_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "PING_S", 0.01)
+    gate = Gate()
+    async with (
+        engine_of(tmp_path, says("An old ", "pond", gate=gate, after=1)) as engine,
+        served(openai_routes(engine)) as address,
+        httpx2.AsyncClient() as http,
+    ):
+        body = {"model": "role:dude", "messages": [user("a haiku")], "stream": True}
+        url = f"{address}/v1/chat/completions"
+        async with http.stream("POST", url, json=body) as response:
+            lines = response.aiter_lines()
+            while await anext(lines) != ": still there":
+                pass
+            gate.open()
+            assert [line async for line in lines if line][-1] == "data: [DONE]"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_clients_do_no_word_is_lost_or_said_twice(tmp_path: Path, seed: int) -> None:
+    """Conversations at random: told whole or streamed, steered, left in mid-word, asked again."""
+    chance = random.Random(seed)
+
+    def reply(request: Any) -> Any:
+        return says(*(f"w{number} " for number in range(chance.randrange(1, 12))))
+
+    async with door(tmp_path, reply) as (client, engine):
+
+        async def talk(name: str) -> list[str]:
+            said: list[str] = []
+            streams: list[asyncio.Task[str]] = []
+            for number in range(chance.randrange(2, 8)):
+                words, once = f"{name}.{number}", f"{name}-{number}"
+                how = chance.choice(["whole", "stream", "leave", "behind", "twice"])
+                said.append(words)
+
+                async def ask(words: str = words, once: str = once, how: str = how) -> str:
+                    stream = await client.chat.completions.create(
+                        model="role:dude",
+                        messages=[user(words)],
+                        stream=True,
+                        extra_headers={"X-Conversation-Id": name, "Idempotency-Key": once},
+                    )
+                    text = ""
+                    async for chunk in stream:
+                        text += chunk.choices[0].delta.content or ""
+                        if how == "leave" and text:
+                            await stream.close()
+                            break
+                    return text
+
+                if how == "behind":
+                    streams.append(asyncio.create_task(ask()))
+                elif how == "twice":
+                    assert await ask() == await ask()
+                else:
+                    await ask()
+            await asyncio.gather(*streams)
+            return said
+
+        spoken = await asyncio.gather(*(talk(f"c{number}") for number in range(12)))
+        heard: list[str] = []
+        for info in await engine.runs(limit=None):
+            run = await engine.get(info.id)
+            await run.settled()
+            heard += [line.text for line in run.run.inbox.lines.values()]
+        assert sorted(heard) == sorted(word for words in spoken for word in words)
+        assert len(await engine.runs(limit=None)) == 12

@@ -20,6 +20,7 @@ from openai import AsyncOpenAI
 from support.openai_server import Gate, OpenAIServer, Reply
 
 from midstream.cli.main import exit_code
+from midstream.config.directories import user_state_dir
 
 SERVE = (sys.executable, "-m", "midstream", "serve", "--port", "0", "--model", "openai:gpt-5-mini")
 TO = {"X-Conversation-Id": "c1"}
@@ -148,12 +149,12 @@ def test_what_cannot_be_served_says_why(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert exit_code(["serve"]) != 0
     assert "Name what is: --web, --mcp, --openai, --agui." in capfd.readouterr().err
-    key = tmp_path / "state" / "midstream" / "serve.key"
-    key.parent.mkdir(parents=True)
+    key = user_state_dir(os.environ) / "serve.key"
+    key.parent.mkdir(parents=True, exist_ok=True)
     key.write_text("k" * 40)
     key.chmod(0o644)
     assert exit_code(["serve", "--openai"]) != 0
     assert "Others can read the key" in capfd.readouterr().err
+    key.unlink()

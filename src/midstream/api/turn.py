@@ -7,7 +7,6 @@ was (`reply_shown` as it goes, and the fact that ends it), so what is missing is
 """
 
 import asyncio
-import contextlib
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Final
@@ -54,8 +53,7 @@ class Turn:
     async def __aexit__(self, *_: object) -> None:
         assert self._reading is not None
         self._reading.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._reading
+        await asyncio.gather(self._reading, return_exceptions=True)
 
     async def __aiter__(self) -> AsyncGenerator[Envelope]:
         """Yield the facts since, in order, and the notices as they come.

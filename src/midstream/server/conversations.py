@@ -50,6 +50,11 @@ _CUT_SHARES: Final = 24
 _CHORE: Final = "### Task:"
 """How Open WebUI begins what it asks about a chat by itself: a title, tags, a next question."""
 
+_INSTRUCTIONS: Final = "Instructions of the program I write with:"
+
+_REMEMBERED: Final = 10_000
+"""The runs of which it is remembered which request began them."""
+
 _NUMBER: Final = re.compile(r"\s*#(\d{1,9})\s+")
 _REPLY_ENDS: Final = (e.AgentResponded, e.AgentFailed, e.ReplyCut, e.Interrupted)
 
@@ -204,13 +209,18 @@ class Conversations:
     ) -> tuple[RunHandle, str, bool]:
         """Return the run, the words for it, and whether it began with them as its input."""
         if asked.run:
+            # Not what begins so, nor what is called so: that would be a guess.
+            if await self._engine.info(asked.run) is None:
+                raise UserMistake(
+                    f"There is no run {asked.run!r}.", hint="Leave it out, and another one begins."
+                )
             run = await self._engine.take(asked.run)
-            if run.run.is_over:
+            if run.run.is_over and self._input_id(asked) not in run.run.inbox.lines:
                 raise UserMistake(
                     f"Run {run.id} has ended ({run.status}).",
                     hint="Leave the run out, and another one begins.",
                 )
-            return run, _newest(asked, self._marks(run)), False
+            return run, self._words(asked, run), False
         request = _digest(f"{base}\0{asked.once}")
         if asked.once and request in self._begun.values():
             same = next(id for id, each in self._begun.items() if each == request)
@@ -218,7 +228,7 @@ class Conversations:
         number, found = await self._found(asked, base)
         if found is not None:
             run = await self._engine.take(found)
-            words = _newest(asked, self._marks(run))
+            words = self._words(asked, run)
             return run, words, self._has_begun(asked, run, words)
         if not has_words:
             raise UserMistake(
@@ -238,6 +248,8 @@ class Conversations:
         words = _newest(asked, ())
         run = await self._engine.start(asked.model, words, key=key)
         self._begun[run.id] = request if asked.once else ""
+        if len(self._begun) > _REMEMBERED:
+            del self._begun[next(iter(self._begun))]
         return run, words, True
 
     def _has_begun(self, asked: Asked, run: RunHandle, words: str) -> bool:
@@ -253,6 +265,10 @@ class Conversations:
         ids: list[str] = []
         while await self._engine.info(id := self._engine.run_id(f"{base}\0{len(ids)}")) is not None:
             ids.append(id)
+        if asked.key and not ids and len(asked.said) > 1:
+            # Some clients know how they call a conversation only after its first reply.
+            unnamed = msgspec.structs.replace(asked, key="")
+            return 0, (await self._found(unnamed, _base(unnamed, self._source)))[1]
         fitting: list[str] = []
         for id in reversed(ids[-_LOOKED_AT:]):
             run = await self._engine.get(id)
@@ -310,15 +326,26 @@ class Conversations:
 
     # --- what is said ---------------------------------------------------------------------------
 
+    def _words(self, asked: Asked, run: RunHandle) -> str:
+        """Return the words for a run there is, behind instructions that have changed since its last."""
+        words = _newest(asked, self._marks(run))
+        said = (line.id for line in latest(run.run.inbox.lines) if self._is_ours(line.id))
+        told = next((id.split("-")[2] for id in said), "")
+        if not asked.system or told == _digest(asked.system)[:8]:
+            return words
+        return f"{_INSTRUCTIONS}\n{asked.system}\n\nNow:\n{words}"
+
+    def _is_ours(self, id: str) -> bool:
+        return id.startswith(f"{self._source}-") and id.count("-") >= 3
+
     def _marks(self, run: RunHandle) -> list[str]:
         """Return the digests of the conversation by each of the words that were said here."""
-        begins = f"{self._source}-"
-        ids = [each for each in run.run.inbox.lines if each.startswith(begins)]
-        return [each.split("-")[1] for each in ids]
+        return [each.split("-")[1] for each in run.run.inbox.lines if self._is_ours(each)]
 
     def _input_id(self, asked: Asked) -> str:
         digest = _digest(asked.once)[:12] if asked.once else secrets.token_hex(6)
-        return f"{self._source}-{asked.marks[-1]}-{digest}"
+        kept_to = _digest(asked.system)[:8] if asked.system else "none"
+        return f"{self._source}-{asked.marks[-1]}-{kept_to}-{digest}"
 
     async def _before(self, run: RunHandle, id: str) -> int | None:
         """Return the fact before words that were said already, None where they were not."""
@@ -409,7 +436,7 @@ def _with_history(asked: Asked) -> str:
     """Return the first words of a chat: what to keep to and what was said before, then the new ones."""
     parts: list[str] = []
     if asked.system:
-        parts.append(f"Instructions of the program I write with:\n{asked.system}")
+        parts.append(f"{_INSTRUCTIONS}\n{asked.system}")
     if before := asked.said[:-1]:
         told = "\n\n".join(f"{each.role}: {each.text}" for each in before)
         parts.append(f"What was said before, as that program tells it:\n{told}")

@@ -40,6 +40,8 @@ _ROLES: Final = {
     "assistant": "assistant",
 }
 
+_ENDED: Final = ("finished", "failed", "stopped")
+
 _NO_RETRY: Final = {"x-should-retry": "false"}
 """What OpenAI's clients are told of an error that would be the same again: they retry by themselves."""
 
@@ -334,7 +336,10 @@ async def _messages(engine: Engine, given: Any) -> tuple[tuple[Message, ...], st
         found.append(Message(role, await _text(engine, each.get("content"), where)))
         ours = each.get("midstream")
         if isinstance(ours, dict) and role == "assistant":
-            carried = str(ours.get("run") or "") if ours.get("status") != "finished" else ""
+            carried = str(ours.get("run") or "")
+    info = await engine.info(carried) if carried else None
+    if info is None or info.status in _ENDED:
+        carried = ""
     if found[-1].role != "user" or not found[-1].text.strip():
         raise BadRequest(
             "The last message has to be the user's, and to say something.",
