@@ -14,7 +14,10 @@ from midstream.core import events as e
 from midstream.core.question import Decision
 from midstream.language.errors import WorldTrouble
 from midstream.language.names import Json
+from midstream.rehearsal.comparison import replay
+from midstream.rehearsal.record import from_facts
 from midstream.runtime.external_prompt import CUT, DONE, NOW
+from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.ports import (
     ExternalCall,
     ExternalListener,
@@ -447,3 +450,25 @@ async def test_stopping_the_run_waits_for_it_and_ends_its_program(tmp_path: Path
     assert here.agents.stopped == 1
     assert here.kinds[-1] == "run_stopped"
     assert "agent_stopped" in here.kinds
+
+
+async def test_its_run_is_rehearsed_without_its_program(tmp_path: Path) -> None:
+    async def asks(_: ExternalPrompt, listener: ExternalListener) -> str:
+        await listener.permit(edit("1", "a.py", "a"))
+        listener.text("I will")
+        await asyncio.Event().wait()
+        return ""
+
+    async with scene(tmp_path, flow(START, RESUME), asks, said("Renamed.")) as here:
+        question = await here.told.until("question_asked")
+        await here.machine.approve(question.question_id, Decision(granted=True, for_run=True))
+        await here.told.until("text_delta")
+        await here.machine.say("no, rename")
+        await here.machine.wait()
+    facts = await here.journal.read(here.machine.id)
+
+    rehearsal = from_facts(facts)
+    again = await replay(rehearsal, here.definition, ScriptHandlers({}))
+
+    assert again.difference is None
+    assert again.run.contexts["talk"][1].text == "I will"

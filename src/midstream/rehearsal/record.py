@@ -7,12 +7,22 @@ import msgspec
 from midstream.core import inputs
 from midstream.core.call_notes import REFUSED, shown_of, with_hooks
 from midstream.core.events import (
+    AgentPrompted,
+    AgentStopped,
     Fact,
+    FileWritten,
+    HookRan,
     ModeTold,
+    PermissionGranted,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionSuperseded,
     RunStarted,
     StateTransition,
+    ToolCalled,
     ToolReturned,
     WorkflowOutput,
+    WorkspaceSeen,
 )
 from midstream.core.fold.apply import apply
 from midstream.core.guidance import not_read
@@ -26,6 +36,7 @@ from midstream.rehearsal import format as form
 from midstream.rehearsal.fake_world import path_of, timer_of
 from midstream.rehearsal.inputs_from_facts import Heard, inputs_of
 from midstream.runtime.agent import WorkflowAgent, summary_request
+from midstream.views.side_effects import SEEN
 
 
 def from_facts(envelopes: Sequence[Envelope]) -> form.Rehearsal:
@@ -36,7 +47,7 @@ def from_facts(envelopes: Sequence[Envelope]) -> form.Rehearsal:
     Raises:
         UserMistake: there are none, or another version of midstream made them.
     """
-    told = [*_without_surroundings(e for e in envelopes if isinstance(e.event, Fact))]
+    told = [*_without_surroundings(_without_programs(envelopes))]
     facts = [envelope.event for envelope in told if isinstance(envelope.event, Fact)]
     if not facts or not isinstance(facts[0], RunStarted):
         raise UserMistake("A rehearsal is made of all facts of a run.", hint="Name a run.")
@@ -67,6 +78,40 @@ def from_facts(envelopes: Sequence[Envelope]) -> form.Rehearsal:
             is_midway=_has_handler_at_work(run),
         ),
     )
+
+
+def _without_programs(envelopes: Iterable[Envelope]) -> Iterator[Envelope]:
+    """Yield the facts of a run as they were if models had spoken for its external agents.
+
+    A rehearsal starts no program: what an agent did itself, in the middle of a reply, is left out.
+    """
+    calls, questions = {SEEN}, set[str]()
+    was_asked = False
+    for envelope in envelopes:
+        match envelope.event:
+            case AgentPrompted() | AgentStopped() | WorkspaceSeen():
+                continue
+            case ToolCalled(external=effect, call_id=call_id) if effect is not None:
+                calls.add(call_id)
+                continue
+            case ToolReturned(call_id=call_id) | FileWritten(call_id=call_id) if call_id in calls:
+                continue
+            case HookRan(call_id=call_id) if call_id in calls:
+                continue
+            case QuestionAsked(call_id=call_id, question_id=question_id) if call_id in calls:
+                questions.add(question_id)
+                continue
+            case (
+                QuestionAnswered(question_id=question_id)
+                | QuestionSuperseded(question_id=question_id)
+            ) if question_id in questions:
+                was_asked = True
+                continue
+            case PermissionGranted() if was_asked:
+                continue
+            case Fact():
+                was_asked = False
+                yield envelope
 
 
 def _without_surroundings(told: Iterable[Envelope]) -> Iterator[Envelope]:
