@@ -43,6 +43,13 @@ PROPOSE_PLAN: Final = "propose_plan"
 EXTERNAL_CALL: Final = "external_agent_call"
 """What calls that external agents make themselves are judged as. No agent is offered it."""
 
+EXTERNAL_LOOKS: Final = ("read", "search", "fetch", "think")
+EXTERNAL_KINDS: Final = (
+    *EXTERNAL_LOOKS,
+    *("edit", "delete", "move", "execute", "switch_mode", "other"),
+)
+"""What kinds of calls there are of those that external agents make themselves; the first change nothing."""
+
 NEVER_RUN: Final = frozenset({REQUEST_USERS_INPUT, PROPOSE_PLAN, DELEGATE, RUN_WORKFLOW})
 """The tools whose calls are something else, a question or a branch, which is what is shown of them."""
 

@@ -19,7 +19,14 @@ from midstream.core.events import HookRan
 from midstream.core.pending import AskModel, ReviewCall, call_key, review_key
 from midstream.core.run import OpenCall, Run
 from midstream.language.errors import REPORT_BUG, MidstreamError, UserMistake, WorldTrouble
-from midstream.language.names import EXTERNAL_CALL, Effect, Json, Outcome
+from midstream.language.names import (
+    EXTERNAL_CALL,
+    EXTERNAL_KINDS,
+    EXTERNAL_LOOKS,
+    Effect,
+    Json,
+    Outcome,
+)
 from midstream.language.plan import parsing_tools
 from midstream.runtime.agent import WorkflowAgent
 from midstream.runtime.effect_handle import StreamingEffect
@@ -45,8 +52,6 @@ from midstream.runtime.user_words import readable
 from midstream.system.offloop import in_thread
 from midstream.system.workspace_paths import locate, read_bytes
 
-_LOOKS = ("read", "search", "fetch", "think")
-_KINDS = (*_LOOKS, "edit", "delete", "move", "execute", "switch_mode", "other")
 MAX_TITLE = 300
 
 _STOPPED = Permission(is_granted=False, reason="The agent was stopped.")
@@ -198,11 +203,11 @@ class ExternalTurn:
             return known
         id = self._ids[call.id] = f"x{self._prefix}_{len(self._ids) + 1}"
         self._paths[id] = call.paths
-        kind = call.kind if call.kind in _KINDS else "other"
+        kind = call.kind if call.kind in EXTERNAL_KINDS else "other"
         asked = inputs.RequestedCall(name=kind, arguments=_arguments(call))
         clean = await cleaned_call(kept_call(asked), self._run, self._world)
         made = ToolCall(id=id, name=kind, arguments=clean.arguments)
-        effect: Effect = "read" if kind in _LOOKS else "once"
+        effect: Effect = "read" if kind in EXTERNAL_LOOKS else "once"
         await self._put(inputs.AgentCalled(key=self._effect.key, call=made, effect=effect))
         return id
 
@@ -220,7 +225,7 @@ class ExternalTurn:
         id = await self._called(call)
         if self._flight.is_closed:
             return _STOPPED
-        kind = call.kind if call.kind in _KINDS else "other"
+        kind = call.kind if call.kind in EXTERNAL_KINDS else "other"
         arguments: dict[str, Json] = {
             "kind": kind,
             "title": call.title[:MAX_TITLE],

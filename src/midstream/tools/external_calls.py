@@ -53,6 +53,7 @@ def _plan(
         kind not in _LOOKS and not requests
     ):
         requests.append(Capability(kind="tool", target=f"{EXTERNAL_CALL} {kind}"))
+    title = " ".join(title.split())
     shows = [title, *(f"$ {line}" for line in command.splitlines() if line != title)]
     if not texts:
         shows += [path for path in paths if path not in title]

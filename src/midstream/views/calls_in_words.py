@@ -16,7 +16,7 @@ from midstream.core.costs import counted
 from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
 from midstream.core.todo import LIST_TOOL, kept_items
-from midstream.language.names import JOIN_WORKTREE, PROPOSE_PLAN, Json, Outcome
+from midstream.language.names import EXTERNAL_KINDS, JOIN_WORKTREE, PROPOSE_PLAN, Json, Outcome
 from midstream.views.cells import SUMMARY_CHARS, shortened
 from midstream.views.todo_list import summary_of
 
@@ -57,6 +57,8 @@ def call_words(name: str, arguments: Mapping[str, Json]) -> str:
         return f"{LIST_TOOL}({shortened(summary_of(items), _ARGUMENT_CHARS)})"
     if name == PROPOSE_PLAN and isinstance(title := arguments.get("title"), str):
         return f"{name}({_short(title)})"  # its card has the steps
+    if name in EXTERNAL_KINDS and isinstance(title := arguments.get("title"), str):
+        return f"{name}({_short(title)})"
     main = next((key for key in _MAIN if key in arguments), "")
     if not main and len(arguments) == 1:
         main = next(iter(arguments))

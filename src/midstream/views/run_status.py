@@ -213,6 +213,8 @@ def doing_of(run: Run) -> str:
             return "waiting for your words"
         case "held":
             return "stopped here, waiting for your words"
+        case "halting" if run.visit.turn is not None and run.visit.turn.prompted:
+            return f"stopping {run.visit.turn.agent}"
         case "halting":
             return f"stopping {_tools(run)}".rstrip()
         case "turn":
@@ -255,6 +257,11 @@ def _attempt(run: Run) -> str:
 def _turn(run: Run) -> str:
     assert run.visit.turn is not None
     if not run.visit.turn.calls:
+        if run.is_parked:
+            return _waits(run, run.visit.turn.agent)
+        made = [call for call in run.visit.turn.external if call.status == "running"]
+        if made:
+            return f"{run.visit.turn.agent} is using {', '.join(c.call.name for c in made)}"
         return f"{run.visit.turn.agent} is thinking"
     if any(not branch.is_over for branch in run.visit.branches.values()):
         return _branches(run)
