@@ -139,7 +139,9 @@ async def test_a_run_is_started_waited_for_and_told_with_its_output_and_cost(
 
         assert (told["status"], told["output"]) == ("finished", "All done.")
         assert told["cost"]["requests"] == 0  # a fake model says nothing of what it used
-        assert "talk begins" not in wire.progress  # it had begun when the wait did
+        assert (
+            "talk begins, started by mcp:Claude-Code" not in wire.progress
+        )  # it had begun when the wait did
         assert any("All done." in words for words in wire.progress)
 
 
@@ -336,7 +338,7 @@ async def test_events_are_read_a_page_at_a_time_in_plain_words_and_typed(here: P
             json.loads(json.dumps(fact.to_dict())) for fact in facts
         ]
         words = [each["words"] for each in every]
-        assert "talk begins" in words
+        assert words[0] == "talk begins, started by mcp:Claude-Code"
         assert "dude calls find_files(*.py)" in words
         assert "dude: All done." in words
         assert words[-1] == "finished: All done."

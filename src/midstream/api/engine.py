@@ -252,7 +252,7 @@ class Engine:
                 process only where they are given to `resume` again.
             key: makes the call repeatable: the same key again, in this folder, gives the run that was
                 begun with it, as `take` does, whatever else is said.
-            source: whose words the first line of a chat is, for the record.
+            source: who starts it and says its input or first line, for the record.
 
         Raises, once awaited:
             UserMistake: there is no such workflow, or the input does not fit it.
@@ -475,6 +475,7 @@ class Engine:
             approvals=approvals,
             limits=_limits(budget),
             handlers=handlers,
+            source="" if source == PROGRAM else source,
         )
         said: str | None = None
         if key is None:

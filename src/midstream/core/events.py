@@ -53,7 +53,8 @@ class RunStarted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     `allowed`: tools that need approval and have it. `approvals`: whether the rest is asked or refused.
     `limits`: what the run may use, whatever its workflow says.
     `workspace` is the folder it works in. `pictures` are those its input means. `hooked` names the tools
-    whose calls hooks have a say in.
+    whose calls hooks have a say in. `source`: who started it and said its input, where that was neither the
+    person nor the program of its process.
     """
 
     workflow: str
@@ -66,6 +67,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     workspace: str = ""
     pictures: tuple[Picture, ...] = ()
     hooked: tuple[str, ...] = ()
+    source: str = ""
 
 
 class RunRecovered(

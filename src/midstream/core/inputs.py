@@ -34,7 +34,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Start(Input, frozen=True, kw_only=True, gc=False):
     """Begin the run. `input` None with `start_condition: on_user_input` waits for the first line.
 
-    `hooked` names the tools whose calls hooks have a say in.
+    `hooked` names the tools whose calls hooks have a say in. `source` is who starts it, for the record.
     """
 
     definition: Definition
@@ -46,6 +46,7 @@ class Start(Input, frozen=True, kw_only=True, gc=False):
     workspace: str = ""
     pictures: tuple[Picture, ...] = ()
     hooked: tuple[str, ...] = ()
+    source: str = ""
 
 
 class RequestedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):

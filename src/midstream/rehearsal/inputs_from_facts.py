@@ -137,6 +137,7 @@ def _guesses(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[inputs.
                 workspace=fact.workspace,
                 pictures=fact.pictures,
                 hooked=fact.hooked,
+                source=fact.source,
             )
         case (
             e.ToolReturned()

@@ -203,6 +203,7 @@ class WorkflowStateMachine:
         allowed: Sequence[str] = (),
         approvals: Literal["ask", "deny"] = "ask",
         limits: Budget | None = None,
+        source: str = "",
     ) -> None:
         """Begin. Returns when the start is journaled; the run goes on in the background.
 
@@ -215,6 +216,7 @@ class WorkflowStateMachine:
             allowed: tools, or capabilities such as `exec: make test`, that need no approval here.
             approvals: `deny` refuses tool calls that need approval, where nobody could give it.
             limits: what the run may use, whatever its workflow says. Used up, a person is asked.
+            source: who starts it, for the record; "": this process's person or program.
         """
         workflow, validate = self._definition.workflow, self._world.validate
         pictures: tuple[Picture, ...] = ()
@@ -235,6 +237,7 @@ class WorkflowStateMachine:
             workspace=readable(str(self._world.workspace)),
             pictures=pictures,
             hooked=self._hooked(),
+            source=readable(source),
         )
         self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
         await self._put(begin)

@@ -27,7 +27,7 @@ def event_words(envelope: Envelope) -> str:
 def _words(event: object) -> str:
     match event:
         case e.RunStarted():
-            return f"{event.workflow} begins"
+            return f"{event.workflow} begins{f', started by {event.source}' * bool(event.source)}"
         case e.RunRecovered(was_cut=was_cut):
             return "it goes on after its process died" if was_cut else "it goes on"
         case e.RunSuspended(reason=reason):

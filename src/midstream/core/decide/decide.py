@@ -198,6 +198,7 @@ def _start(story: Story, input: inputs.Start) -> None:
             workspace=input.workspace,
             pictures=input.pictures,
             hooked=input.hooked,
+            source=input.source,
         )
     )
 

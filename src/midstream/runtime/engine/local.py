@@ -77,6 +77,7 @@ class LocalEngine:
         approvals: Literal["ask", "deny"] = "ask",
         limits: Budget | None = None,
         id: str | None = None,
+        source: str = "",
     ) -> WorkflowStateMachine:
         """Return a run that has begun; its start is journaled. `limits` only narrow those of the engine.
 
@@ -95,6 +96,7 @@ class LocalEngine:
                 allowed=allowed,
                 approvals=approvals,
                 limits=narrower(self._limits, limits),
+                source=source,
             )
         except BaseException:
             await self._drop(machine)  # nobody has it: what began of it goes on when resumed
