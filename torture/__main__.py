@@ -8,6 +8,7 @@ from torture import TORTURES
 from torture.bit_flips import flips
 from torture.console_soak import soak
 from torture.decoder import decoder_storm
+from torture.editors import editors_storm
 from torture.expressions import expressions_storm
 from torture.kill_matrix import kills
 from torture.path_storm import path_storm
@@ -43,6 +44,7 @@ def main() -> int:
     parser.add_argument("--decodings", type=int, default=200_000, help="JSON texts decoded")
     parser.add_argument("--minutes", type=float, default=30, help="a storm on safety, so long")
     parser.add_argument("--rounds", type=int, default=0, help="so many rounds of it, small ones")
+    parser.add_argument("--conversations", type=int, default=500, help="editors at random")
     parser.add_argument("--consoles", type=int, default=80, help="consoles soaked, 10 minutes")
     parser.add_argument(
         "--script", default="", help="soak a console with this script, and no other"
@@ -75,6 +77,8 @@ def main() -> int:
         reports.append(redaction_storm(asked.texts, asked.seed))
     if asked.name == "decoder":
         reports.append(decoder_storm(asked.decodings, asked.seed, clock=not asked.no_clock))
+    if asked.name in (None, "editors"):
+        reports.append(editors_storm(asked.conversations, asked.seed))
     if asked.name in (None, "console"):
         reports.append(soak(asked.consoles, asked.seed, file=asked.script))
     print(as_table(reports))

@@ -39,6 +39,13 @@ def test_nothing_is_lost_or_seen_twice_where_a_watched_owner_is_killed() -> None
     assert ", 0 lost, 0 doubled, " in report
 
 
+@pytest.mark.needs("npm")
+def test_editors_lose_nothing_whatever_they_do_and_whenever_the_agent_is_killed() -> None:
+    report = tortured("editors", "--conversations", "12")
+
+    assert "editors at random                    12       12        0" in report
+
+
 def test_what_was_acknowledged_survives_a_power_loss_at_any_write() -> None:
     assert "power loss                          400      400        0" in tortured(
         "power", "--images", "400"
