@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -179,3 +180,14 @@ def interrupt(process: "subprocess.Popen[bytes]", number: int = signal.SIGINT) -
     """Send a signal and return what became of the program."""
     process.send_signal(number)
     return finished(process)
+
+
+def checkpointed(home: Path, text: str) -> None:
+    """Return once the journal holds that a text was shown."""
+    ends_at = time.monotonic() + DEADLINE_S
+    while time.monotonic() < ends_at:
+        id = events(run(home, "runs", "--json").out)[0]["run"]
+        told = of_type(events(run(home, "events", id, "--json").out), "reply_shown")
+        if text in "".join(fact["text"] for fact in told):
+            return
+    raise AssertionError(f"{text!r} was never checkpointed")

@@ -4,15 +4,14 @@ import json
 import os
 import resource
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from console_kit import console, write_workflow
-from deadline import DEADLINE_S, wait_until
-from pipes_kit import OFFLINE, events, of_type, run
+from deadline import wait_until
+from pipes_kit import OFFLINE, checkpointed, run
 from screen import CTRL_D, Screen
 from support.openai_server import Call, Fault, Gate, OpenAIServer, Reply
 
@@ -49,17 +48,6 @@ def said_by_user(request: dict[str, object]) -> list[object]:
     messages = request["messages"]
     assert isinstance(messages, list)
     return [m["content"] for m in messages if m["role"] == "user"]
-
-
-def checkpointed(home: Path, text: str) -> None:
-    """Return once the journal holds that a text was shown."""
-    ends_at = time.monotonic() + DEADLINE_S
-    while time.monotonic() < ends_at:
-        id = events(run(home, "runs", "--json").out)[0]["run"]
-        told = of_type(events(run(home, "events", id, "--json").out), "reply_shown")
-        if text in "".join(fact["text"] for fact in told):
-            return
-    raise AssertionError(f"{text!r} was never checkpointed")
 
 
 @contextmanager

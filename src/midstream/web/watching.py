@@ -27,7 +27,7 @@ from midstream.language.errors import MidstreamError, UserMistake
 from midstream.safety.sanitize import sanitized
 from midstream.system.diff import file_diff
 from midstream.system.offloop import in_thread
-from midstream.views.side_effects import FileDiff
+from midstream.views.side_effects import FileDiff, short_path
 from midstream.web.items import Items
 from midstream.web.shown import info_shown, run_shown
 
@@ -295,7 +295,8 @@ class Feed:
             return FileDiff(path=fact.path, added=0, removed=0, diff="[what it held is not kept]")
         if sum(len(side or b"") for side in sides) > _MAX_DIFFED:
             return FileDiff(path=fact.path, added=0, removed=0, diff="[too large to compare]")
-        return await in_thread(partial(file_diff, fact.path, *sides))
+        path = short_path(fact.path, self.run.run.workspace)
+        return await in_thread(partial(file_diff, path, *sides))
 
     # --- how it stands ----------------------------------------------------------------------------
 

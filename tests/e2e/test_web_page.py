@@ -1,0 +1,243 @@
+"""The page of `midstream web` as a person uses it: at a desk, on a phone, by keys, cut off and back."""
+
+import json
+from pathlib import Path
+
+import pytest
+from browser_page_kit import DESK, HOLDS_WIDTH, PHONE, begin, decide, page_of, say
+from pipes_kit import checkpointed, workspace_of
+from support.openai_server import Call, Gate, OpenAIServer, Reply
+
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
+
+FORM = {
+    "type": "object",
+    "required": ["kind", "depth"],
+    "properties": {
+        "kind": {"type": "string", "enum": ["short", "long"]},
+        "depth": {"type": "integer", "minimum": 1, "maximum": 5},
+        "topics": {"type": "array", "items": {"enum": ["speed", "safety"]}},
+        "who": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 40}}},
+    },
+}
+ASKS = Call(
+    name="request_users_input", arguments={"question": "How shall it look?", "schema": FORM}
+)
+WRITES = Call(
+    name="write_file", arguments={"path": "app.py", "content": "def f(x):\n    return x or 0\n"}
+)
+WORDS = "document.querySelector('#items').innerText"
+
+
+@pytest.mark.parametrize("width", [DESK, PHONE])
+def test_a_whole_session(tmp_path: Path, width: int) -> None:
+    gate = Gate()
+    script = (
+        Reply(chunks=("I would rewrite ", "the whole ", "modu", "le."), gate=gate, gate_after=3),
+        Reply(calls=(ASKS,)),
+        Reply(text="I write it.", calls=(WRITES,)),
+        Reply(text="It is **shorter** now."),
+    )
+    with (
+        OpenAIServer(script, default=Reply(text="Yes.")) as server,
+        page_of(tmp_path, server, width=width) as (page, _),
+    ):
+        begin(page, "Look at app.py, please.")
+        gate.reached.wait()
+        page.shows("the whole modu", ".live")
+
+        # Words in the middle of a word: what stood there is kept, marked, and above them.
+        page.click("#line")
+        page.type("only f, please")
+        page.until("document.querySelector('#will').textContent.includes('Enter interrupts')")
+        page.press("Enter")
+        page.until("document.querySelector('article.agent .cut')")
+        text = str(page.value(WORDS))
+        assert text.index("the whole modu") < text.index("interrupted") < text.index("only f")
+        assert "module" not in text
+        gate.open()
+
+        # A question is a form; what does not fit is said beside the field, and nothing typed is lost.
+        page.until("document.querySelector('.card.question')")
+        page.click(".card label", "long")
+        page.click(".card .field input[inputmode]")
+        page.type("9")
+        page.click(".card label", "safety")
+        page.click(".card button.main", "Answer")
+        page.until("document.querySelector('.card .wrong .problem')?.textContent.includes('5')")
+        assert page.value("document.activeElement.value") == "9"
+        page.value("document.activeElement.select()")
+        page.type("2")
+        page.click(".card button.main", "Answer")
+
+        # An approval shows what would be done, and is decided afresh.
+        page.until("document.querySelector('.card.approval')")
+        card = page.text(".card.approval")
+        assert "return x or 0" in card
+        assert "return x if x else 0" in card
+        assert page.value(HOLDS_WIDTH)
+        decide(page, "Yes, once")
+        page.shows("It is shorter now.", "#items")
+        assert (workspace_of(tmp_path) / "app.py").read_text().endswith("return x or 0\n")
+        page.until("document.querySelector('#halt').hidden")  # nothing moves any more
+        page.click("#items details.file summary")
+        page.until("document.querySelector('#items .diff .plus')")
+        answers = [m for m in server.requests[-1]["messages"] if m["role"] == "tool"]
+        assert json.loads(answers[0]["content"]) == {
+            "kind": "long",
+            "depth": 2,
+            "topics": ["safety"],
+        }
+
+        # Back in time by the slider, and on from there.
+        page.click("#time")
+        last = int(str(page.value("document.querySelector('#moment').value")))
+        while "only f" in str(page.value(WORDS)):
+            page.click("#earlier")
+        assert "Look at app.py" in str(page.value(WORDS))
+        assert "It is shorter" not in str(page.value(WORDS))
+        page.until("document.querySelector('#run-doing').textContent.startsWith('Then: ')")
+        first = str(page.value("location.hash"))
+        page.click("#fork")
+        page.click("#sure-yes")
+        page.until(f"location.hash !== {first!r}")
+        page.until("document.querySelector('#items').innerText.includes('Look at app.py')")
+        assert "It is shorter" not in page.text("#items")
+        assert last > 10
+        assert page.value(HOLDS_WIDTH)
+        assert not page.said
+        assert all(url.startswith(("http://127.0.0.1", "about:")) for url in page.requests)
+
+
+def test_the_page_comes_back_after_a_kill_and_sends_what_waited_once(tmp_path: Path) -> None:
+    gate = Gate()
+    script = (Reply(chunks=("Before the ", "crash ", "it said"), gate=gate, gate_after=2),)
+    with (
+        OpenAIServer(script, default=Reply(text="Here again.")) as server,
+        page_of(tmp_path, server) as (page, served),
+    ):
+        begin(page, "Begin")
+        gate.reached.wait()
+        page.shows("Before the crash", ".live")
+        checkpointed(tmp_path, "Before the crash")
+        served.kill()
+        page.shows("Cut off from midstream", "#connection")
+        say(page, "this waits")
+        page.shows("Not sent yet", "#waiting")
+        page.type("half a li")
+
+        gate.open()
+        served.start()
+        page.shows("Here again.", "#items")
+        page.until("!document.querySelector('#waiting').textContent")
+        said = "[...document.querySelectorAll('article.user .words')].map((node) => node.innerText)"
+        assert page.value(said) == ["Begin", "this waits"]
+        assert page.text("#items").count("Before the crash") == 1
+        assert page.value("document.querySelectorAll('.cut').length") == 1
+        assert page.value("document.querySelector('#line').value") == "half a li"
+
+        # The same from the journal alone: nothing twice, nothing gone, the draft is there.
+        page.reload()
+        page.shows("Here again.", "#items")
+        assert page.value(said) == ["Begin", "this waits"]
+        assert page.text("#items").count("Before the crash") == 1
+        assert page.value("document.querySelector('#line').value") == "half a li"
+        heard = [m["content"] for m in server.requests[-1]["messages"] if m["role"] == "user"]
+        assert sum("this waits" in str(each) for each in heard) == 1
+
+
+def test_all_of_it_can_be_done_by_keys_and_heard(tmp_path: Path) -> None:
+    gate = Gate()
+    script = (
+        Reply(chunks=("A first line\n", "and half of ", "another"), gate=gate, gate_after=2),
+        Reply(text="", calls=(WRITES,)),
+        Reply(text="Done."),
+    )
+    with (
+        OpenAIServer(script, default=Reply(text="Yes.")) as server,
+        page_of(tmp_path, server) as (
+            page,
+            _,
+        ),
+    ):
+        page.press("n")
+        page.until("document.activeElement.id === 'start-input'")
+        page.press("Tab", shift=True)
+        while "dude" not in page.value("document.activeElement.closest('label').innerText"):
+            page.press("ArrowDown")
+        page.press("Tab")
+        page.type("Mend it")
+        page.press("Tab")
+        page.press("Enter")
+        page.until("document.activeElement.id === 'line'")
+        gate.reached.wait()
+        # A screen reader is told whole lines, not each token.
+        page.until("document.querySelector('#said').textContent.includes('A first line')")
+        assert "and half" not in page.value("document.querySelector('#said').textContent")
+        page.press("Escape")
+        page.shows("stopped here", ".cut")
+        page.until("document.querySelector('#said').textContent.includes('and half of')")
+        gate.open()
+
+        page.type("go on then")
+        page.press("Enter")
+        page.until("document.querySelector('.card.approval')")
+        # Nothing takes the focus away from the line, and a key that comes at once decides nothing.
+        assert page.value("document.activeElement.id") == "line"
+        page.value("new Promise((done) => setTimeout(done, 450))")
+        page.press("Tab", shift=True)
+        assert page.value("document.activeElement.closest('.card') !== null")
+        while page.value("document.activeElement.textContent") != "Yes, once":
+            page.press("Tab", shift=True)
+        style = "getComputedStyle(document.activeElement)"
+        assert page.value(f"{style}.outlineStyle") == "solid"
+        page.press("Space")
+        page.shows("Done.", "#items")
+
+        page.click("#conversation")
+        page.press("?")
+        page.shows("halt what is being done", "#keys")
+        page.press("Escape")
+        names = page.names()
+        roles = {role for role, _ in names}
+        assert {"main", "navigation", "complementary", "log", "form"} <= roles
+        unnamed = [
+            role
+            for role, name in names
+            if role in ("button", "textbox", "link", "radio", "checkbox", "slider") and not name
+        ]
+        assert not unnamed
+        assert ("textbox", "Your words") in names
+        assert not page.said
+
+
+def test_what_comes_at_once_decides_nothing(tmp_path: Path) -> None:
+    script = (Reply(text="", calls=(WRITES,)), Reply(text="It is not written."))
+    with (
+        OpenAIServer(script, default=Reply(text="Yes.")) as server,
+        page_of(tmp_path, server) as (
+            page,
+            _,
+        ),
+    ):
+        # A finger that is on its way when the card comes up, and a script of somebody's.
+        page.value(
+            "void new MutationObserver(() => document.querySelectorAll('.card.approval button')"
+            ".forEach((each) => each.click())).observe(document.querySelector('#cards'),"
+            " {childList: true})"
+        )
+        begin(page, "Mend it")
+        page.shows("too soon", ".card.approval")
+        for kind in ("mousePressed", "mouseReleased"):
+            page.value("dispatchEvent(new Event('resize'))")  # it has just been drawn
+            page.value("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+            at = page.value(
+                "(({x, y}) => ({x: x + 9, y: y + 9}))"
+                "(document.querySelector('.card.approval button').getBoundingClientRect())"
+            )
+            page.ask("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
+        assert page.value("document.querySelector('.card.approval') !== null")
+        assert "if x else 0" in (workspace_of(tmp_path) / "app.py").read_text()
+        decide(page, "No")
+        page.shows("It is not written.", "#items")
+        assert "if x else 0" in (workspace_of(tmp_path) / "app.py").read_text()
