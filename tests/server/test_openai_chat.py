@@ -18,6 +18,7 @@ from support.pictures import png
 import midstream
 from midstream.core import events as e
 from midstream.server import answering
+from midstream.server.conversations import Asked, Conversations, Message
 from midstream.server.openai_chat import openai_routes
 from midstream.testing import Gate, Scripted, asks, call, calls, says
 
@@ -190,6 +191,16 @@ async def test_a_question_is_the_reply_and_the_next_message_answers_it(tmp_path:
         (run,) = await engine.runs()
         assert run.status == "finished"
         assert second.choices[0].message.model_extra["midstream"]["output"] == "Splash."  # type: ignore[index]
+
+
+async def test_a_client_that_leaves_after_a_question_leaves_it_open(tmp_path: Path) -> None:
+    async with engine_of(tmp_path, asks("Which pond?"), "Splash.") as engine:
+        asked = Asked(model="workflow:haiku", messages=(Message("user", "a haiku"),), key="c1")
+        async with Conversations(engine, "openai").speak(asked) as spoken:
+            async for _ in spoken.events():
+                pass
+            await spoken.halt()
+            assert [question.text for question in spoken.run.questions] == ["Which pond?"]
 
 
 async def test_an_approval_is_nothing_that_words_give(tmp_path: Path) -> None:

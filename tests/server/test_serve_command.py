@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import re
 import signal
 import sys
@@ -68,12 +69,12 @@ async def served(home: Path, model: OpenAIServer, *doors: str) -> AsyncIterator[
         await process.communicate()
 
 
-async def stream_of(client: AsyncOpenAI, words: str) -> AsyncIterator[str]:
+async def stream_of(client: AsyncOpenAI, words: str, once: str = "") -> AsyncIterator[str]:
     stream: Any = await client.chat.completions.create(
         model="role:dude",
         messages=[{"role": "user", "content": words}],
         stream=True,
-        extra_headers=TO,
+        extra_headers={**TO, "Idempotency-Key": once} if once else TO,
     )
     async for chunk in stream:
         yield chunk.choices[0].delta.content or ""
@@ -102,6 +103,31 @@ async def test_a_server_killed_in_mid_word_goes_on_with_the_same_run(tmp_path: P
             assert reply.choices[0].message.content == "Short."
             said = json.dumps(model.requests[-1]["messages"])
             assert said.index("a story") < said.index("shorter")
+
+
+async def test_words_that_are_asked_again_after_each_kill_are_heard_once(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    words = [f"chapter {number}" for number in range(3)]
+    killed: set[str] = set()
+    with OpenAIServer([], default=Reply(text="Once upon a time there was a pond. " * 3)) as model:
+        while words:
+            async with served(tmp_path, model, "--openai") as server, server.client() as client:
+                while words:
+                    pieces = stream_of(client, words[0], once=words[0])
+                    if words[0] not in killed:
+                        killed.add(words[0])
+                        for _ in range(chance.randrange(1, 5)):
+                            await anext(pieces)
+                        os.kill(server.process.pid, signal.SIGKILL)
+                        break
+                    assert "".join([piece async for piece in pieces]).startswith("Once upon")
+                    words.pop(0)
+        said = [
+            message["content"]
+            for message in model.requests[-1]["messages"]
+            if message["role"] == "user"
+        ]
+    assert said == ["chapter 0", "chapter 1", "chapter 2"]
 
 
 async def test_programs_are_let_in_by_the_key_alone_and_every_door_is_there(

@@ -36,7 +36,7 @@ from midstream.core import events as e
 from midstream.core.append_only import latest
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
-from midstream.language.errors import UserMistake
+from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.runtime.ports import Receipt
 from midstream.server.words import Words
@@ -118,6 +118,7 @@ class Spoken:
         self.is_overtaken = False
         self._turn = turn
         self._source = source
+        self._has_ended = False
 
     @property
     def id(self) -> str:
@@ -125,7 +126,11 @@ class Spoken:
         return self.run.id if self.receipt is None else self.receipt.input_id
 
     async def events(self) -> AsyncGenerator[Envelope]:
-        """Yield what happens from the words on; a reply that was under way and goes on is not theirs."""
+        """Yield what happens from the words on; a reply that was under way and goes on is not theirs.
+
+        Raises:
+            WorldTrouble: nobody runs the run any more, though its turn is not over.
+        """
         is_ours = self.receipt is None
         others: set[str] = set()
         async for envelope in self._turn:
@@ -134,7 +139,7 @@ class Spoken:
                 if event.input_id in self._ids:
                     is_ours = True
                 elif is_ours and event.handling in ("answer", "interrupt", "steer"):
-                    self.is_overtaken = True
+                    self.is_overtaken = self._has_ended = True
                     return
             if not is_ours:
                 if envelope.type == "text_delta":
@@ -145,9 +150,18 @@ class Spoken:
                 others.discard(event.branch)
             elif envelope.type != "text_delta" or event.branch not in others:
                 yield envelope
+        self._has_ended = True
+        run = self.run.run
+        if not (run.is_over or run.is_parked or run.inbox.open_questions):
+            raise WorldTrouble(
+                f"Run {run.id} was let go of before its turn was over.",
+                hint="Say something in this conversation, and it goes on where it was.",
+            )
 
     async def halt(self) -> None:
-        """Stop the turn, and keep what was shown, unless somebody has said something else meanwhile."""
+        """Stop the turn, and keep what was shown, unless it is over or somebody has spoken since."""
+        if self._has_ended:
+            return  # a question that was asked stays open for whoever closes his connection after it
         newest = _newest_id(self.run)
         if not self.run.run.is_over and (not newest or newest in self._ids):
             await self.run.halt()
@@ -210,9 +224,12 @@ class Conversations:
         """Return the run, the words for it, and whether it began with them as its input."""
         if asked.run:
             # Not what begins so, nor what is called so: that would be a guess.
-            if await self._engine.info(asked.run) is None:
+            info = await self._engine.info(asked.run)
+            here = str(self._engine.local.world.workspace)
+            if info is None or info.workspace not in ("", here):
                 raise UserMistake(
-                    f"There is no run {asked.run!r}.", hint="Leave it out, and another one begins."
+                    f"There is no run {asked.run!r} here.",
+                    hint="Leave it out, and another one begins.",
                 )
             run = await self._engine.take(asked.run)
             if run.run.is_over and self._input_id(asked) not in run.run.inbox.lines:
