@@ -34,6 +34,7 @@ class Editor:
         self.asked: list[tuple[str, Any]] = []
         self.answers: dict[str, Answer] = {}
         self.warnings: list[str] = []
+        self.version = 1
         self._news = asyncio.Event()
         self.peer: Peer
 
@@ -100,20 +101,17 @@ class Editor:
 
     def require_schema(self) -> None:
         """Raise where something midstream sent does not fit the protocol's schema, if that is here."""
-        if not SCHEMA.exists():
-            return
+        name = "SessionNotification" if self.version == 1 else "UpdateSessionNotification"
         for update in self.updates:
-            _fits("SessionNotification", update)
+            fits(self.version, name, update)
         for method, params in self.asked:
-            _fits(_ASKED[method], params)
+            fits(self.version, _ASKED[method], params)
 
     def users(self) -> list[str]:
         return [each["content"]["text"] for each in self.told("user_message_chunk")]
 
 
-SCHEMA = (
-    Path(__file__).parents[1] / "npm/node_modules/@agentclientprotocol/sdk/schema/v1/schema.json"
-)
+SCHEMAS = Path(__file__).parents[1] / "npm/node_modules/@agentclientprotocol/sdk/schema"
 _ASKED = {
     "session/request_permission": "RequestPermissionRequest",
     "elicitation/create": "CreateElicitationRequest",
@@ -123,13 +121,17 @@ _ASKED = {
 
 
 @cache
-def _validator(name: str) -> Any:
-    defs = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
+def _validator(version: int, name: str) -> Any:
+    text = (SCHEMAS / f"v{version}" / "schema.json").read_text(encoding="utf-8")
+    defs = json.loads(text)["$defs"]
     return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": defs})
 
 
-def _fits(name: str, value: Any) -> None:
-    for error in _validator(name).iter_errors(value):
+def fits(version: int, name: str, value: Any) -> None:
+    """Raise where a value is not such a message of the protocol."""
+    if not SCHEMAS.exists():
+        return
+    for error in _validator(version, name).iter_errors(value):
         raise AssertionError(f"{name}: {error.message} in {value}")
 
 

@@ -124,6 +124,7 @@ def test_the_official_client_talks_to_it(work: Path, monkeypatch: pytest.MonkeyP
         Reply(chunks=("One ", "two"), gate=gate, gate_after=1),
         Reply(text="Three."),
         Reply(text="Four."),
+        Reply(text="Five."),
     )
     with OpenAIServer(script) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
@@ -141,3 +142,4 @@ def test_the_official_client_talks_to_it(work: Path, monkeypatch: pytest.MonkeyP
     assert told["again"] == told["text"]
     assert told["listed"] == ["count"]
     assert told["modes"] == ["plan", "ask", "auto"]
+    assert told["states"] == ["running", "end_turn"]

@@ -1,8 +1,10 @@
-// The official client of the Agent Client Protocol, stable and unstable parts, against `midstream acp`.
+// The official clients of the Agent Client Protocol against `midstream acp`: version 1, its stable and
+// unstable parts, and the draft of version 2.
 // Arguments: the Python to run it with, and a folder. What it saw is JSON on stdout.
 import { spawn } from "node:child_process";
 import { Readable, Writable } from "node:stream";
 import * as acp from "@agentclientprotocol/sdk/unstable";
+import * as draft from "@agentclientprotocol/sdk/experimental/v2";
 
 const [python, cwd] = process.argv.slice(2);
 const { agent, client } = acp.methods;
@@ -78,4 +80,26 @@ await app.connectWith(second.stream, async (ctx) => {
   told.again = text[told.id];
 });
 second.child.kill("SIGTERM");
+
+const states = [];
+const app2 = draft
+  .client({ name: "test" })
+  .onNotification(draft.methods.client.session.update, ({ params }) => {
+    const { update } = params;
+    if (update.sessionUpdate === "state_update") states.push(update.stopReason ?? update.state);
+    heard();
+  });
+const third = started();
+await app2.connectWith(third.stream, async (ctx) => {
+  await ctx.request(draft.methods.agent.initialize, {
+    protocolVersion: 2,
+    info: { name: "test", version: "1" },
+    capabilities: {},
+  });
+  const { sessionId } = await ctx.request(draft.methods.agent.session.new, { cwd, mcpServers: [] });
+  await ctx.request(draft.methods.agent.session.prompt, says(sessionId, "five"));
+  await until(() => states.includes("end_turn"));
+});
+third.child.kill("SIGTERM");
+told.states = states;
 console.log(JSON.stringify(told));

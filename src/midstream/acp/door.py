@@ -69,6 +69,7 @@ class Door:
         self._settings = settings
         self._warn = warn
         self._client = m.ClientCapabilities()
+        self._version = 1
         self._sessions: dict[str, Session] = {}
         self._opening = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -92,11 +93,33 @@ class Door:
             await asyncio.gather(*(each.close() for each in sessions), return_exceptions=True)
 
     async def _requested(self, method: str, params: Params) -> object:
+        if self._version == 2:
+            return await self._requested_2(method, params)
+        if method == "initialize" and params.get("protocolVersion") == 2:
+            from midstream.acp import version_2
+
+            self._version, self._client = 2, version_2.client_of(params)
+            self._do(_load())
+            return version_2.initialized()
+        return await self._answered(method, params)
+
+    async def _answered(self, method: str, params: Params) -> object:
         taken = _METHODS.get(method)
         if taken is None:
             raise RpcError(NO_METHOD, f"There is no method {clip(method)}.")
         kind, answer = taken
         return await answer(self, params_of(kind, params))
+
+    async def _requested_2(self, method: str, params: Params) -> object:
+        """Answer a request of version 2 by what version 1 answers."""
+        from midstream.acp import version_2
+
+        if method not in version_2.METHODS:
+            raise RpcError(NO_METHOD, f"There is no method {clip(method)}.")
+        if method == "session/prompt":
+            asked = params_of(m.PromptRequest, params)
+            return {"messageId": await self._of(asked.session_id).begin_prompt(asked.prompt)}
+        return version_2.answered(await self._answered(*version_2.asked(method, params)))
 
     def _notified(self, method: str, params: Params) -> None:
         if method == "session/cancel":
@@ -204,6 +227,7 @@ class Door:
         """Return a session with its engine, and what the person should hear of it."""
         from midstream.acp.open_files import EditorFiles
         from midstream.acp.session import Session
+        from midstream.acp.version_2 import Activity2, NoActivity, Peer2
 
         folder = Path(cwd)
         if not folder.is_absolute():
@@ -217,16 +241,18 @@ class Door:
                 "settings that you have approved: name them under `mcpServers` in application.json, then "
                 "`midstream mcp approve NAME`.*"
             )
+        activity = NoActivity() if self._version == 1 else Activity2(self._peer)
         key = "" if id else f"acp-{secrets.token_hex(12)}"
         session = Session(
             id or engine.run_id(key),
             engine,
             key=key,
             cwd=folder,
-            peer=self._peer,
+            peer=self._peer if self._version == 1 else Peer2(self._peer),
             client=self._client,
             warn=self._warn,
             files=files,
+            activity=activity,
             allowed=self._settings.allowed,
         )
         self._sessions[session.id] = session

@@ -15,14 +15,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from midstream.acp import asking, options, own_commands
 from midstream.acp.open_files import EditorFiles
 from midstream.acp.prompt_words import words_of
 from midstream.acp.updates import Updates, asked_in_words, plan_of
 from midstream.agents import acp_messages as m
-from midstream.agents.json_rpc import Disconnected, Peer, RpcError, params_of
+from midstream.agents.json_rpc import Disconnected, RpcError, params_of
 from midstream.api.engine import Engine
 from midstream.api.run_handle import RunHandle
 from midstream.core import events as e
@@ -34,6 +34,8 @@ from midstream.language.errors import MidstreamError, UserMistake, did_you_mean
 from midstream.language.names import Json, Policy
 from midstream.safety.sanitize import sanitized
 from midstream.views.calls_in_words import question_heading
+
+Doing: TypeAlias = Literal["running", "requires_action", "idle"]
 
 SOURCE: Final = "acp"
 """The source of words that were said in an editor, for the record."""
@@ -51,6 +53,8 @@ class Prompt:
     """A prompt that waits for its stop reason."""
 
     def __init__(self) -> None:
+        self.id = secrets.token_hex(6)
+        """The id of its words."""
         self.over: asyncio.Future[m.StopReason] = asyncio.get_running_loop().create_future()
         self.is_cancelled = False
 
@@ -58,6 +62,32 @@ class Prompt:
         """Let it be over."""
         if not self.over.done():
             self.over.set_result("cancelled" if self.is_cancelled else "end_turn")
+
+
+class Editor(Protocol):
+    """The editor, as a `Peer` or one that translates."""
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether it is gone."""
+
+    async def notify(self, method: str, params: object) -> None:
+        """Tell it something."""
+
+    async def request(self, method: str, params: object = None) -> Json:
+        """Return what it answers."""
+
+
+class Activity(Protocol):
+    """Hears what version 2 of the protocol tells apart from the answers to prompts, by session."""
+
+    session: str
+
+    async def now(self, state: Doing, stop: m.StopReason | None = None) -> None:
+        """Hear how the session stands; the same again may come."""
+
+    async def words(self, id: str, words: str) -> None:
+        """Hear the words of a prompt, before they are said."""
 
 
 class Session:
@@ -71,6 +101,7 @@ class Session:
         peer: the editor.
         client: what the editor can do.
         files: the files it has open.
+        activity: hears whether the run is at work.
         warn: hears what went wrong in it.
         allowed: tools and capabilities that need no approval in it.
     """
@@ -82,13 +113,15 @@ class Session:
         *,
         key: str,
         cwd: Path,
-        peer: Peer,
+        peer: Editor,
         client: m.ClientCapabilities,
         files: EditorFiles,
+        activity: Activity,
         warn: Callable[[str], None],
         allowed: tuple[str, ...] = (),
     ) -> None:
         self._files = files
+        self._activity = activity
         self.is_now(id)
         self.engine = engine
         self.cwd = cwd
@@ -113,6 +146,7 @@ class Session:
         self._told_upto = 0
         self._told = asyncio.Event()
         self._is_halting = False
+        self._is_cancelled = False
         self._told_mode = self.controls.permission_mode
         self._told_todo: tuple[TodoItem, ...] = ()
         self._window: int | None = None
@@ -126,7 +160,7 @@ class Session:
 
     def is_now(self, id: str) -> None:
         """Be known by an id."""
-        self.id = self._files.session = id
+        self.id = self._files.session = self._activity.session = id
 
     # --- its beginning and end --------------------------------------------------------------
 
@@ -176,11 +210,8 @@ class Session:
     async def prompt(self, blocks: Sequence[m.ContentBlock]) -> m.StopReason:
         """Say something; return how the turn it belongs to ended."""
         prompt = Prompt()
-        self._prompts.append(prompt)
-        saying = self._do(self._prompted(prompt, blocks))
         try:
-            # What was typed is said, whatever becomes of the request.
-            await asyncio.shield(saying)
+            await self.insert(prompt, blocks)
             return await prompt.over
         except asyncio.CancelledError:
             # Taken back: the editor wants the turn to end. One that is gone wants nothing.
@@ -191,13 +222,33 @@ class Session:
         finally:
             self._prompts.remove(prompt)
 
+    async def begin_prompt(self, blocks: Sequence[m.ContentBlock]) -> str:
+        """Say something; return the id of the words once they have been said."""
+        prompt = Prompt()
+        prompt.over.add_done_callback(lambda _: self._prompts.remove(prompt))
+        try:
+            await self.insert(prompt, blocks)
+        except BaseException:
+            prompt.end()
+            raise
+        return prompt.id
+
+    async def insert(self, prompt: Prompt, blocks: Sequence[m.ContentBlock]) -> None:
+        """Say something; return once it was. What was typed is said, even if this is cancelled."""
+        self._prompts.append(prompt)
+        await asyncio.shield(self._do(self._prompted(prompt, blocks)))
+
     async def _prompted(self, prompt: Prompt, blocks: Sequence[m.ContentBlock]) -> None:
         async with self._in_order:
             line = await self._line_of(blocks)
-            if await self._take_line(line):
+            await self._activity.words(prompt.id, line)
+            self._is_cancelled = prompt.is_cancelled
+            if await self._take_line(line, prompt.id):
                 self._watch()
             else:
+                await self._activity.now("running")
                 prompt.end()
+                await self._activity.now("idle", await prompt.over)
             if prompt.is_cancelled:
                 await self._halted()  # it was cancelled before it was said
 
@@ -207,7 +258,7 @@ class Session:
         if not (was_busy or begins):
             return m.SteeringResponse(outcome="promptRequired", reason="noRunningTurn")
         async with self._in_order:
-            is_said = await self._take_line(await self._line_of(blocks))
+            is_said = await self._take_line(await self._line_of(blocks), Prompt().id)
         if not is_said:
             return m.SteeringResponse(outcome="failed", reason="The words had no effect.")
         self._watch()
@@ -215,6 +266,7 @@ class Session:
 
     def cancel(self) -> None:
         """Halt the turn; what was shown is kept, and the prompts that wait are over with `cancelled`."""
+        self._is_cancelled = True
         for prompt in self._prompts:
             prompt.is_cancelled = True
         self._do(self.halt())
@@ -262,7 +314,7 @@ class Session:
             await self.say(f"*{error}*")
             return await words_of(blocks, str(self.cwd), keep=None)
 
-    async def _take_line(self, line: str) -> bool:
+    async def _take_line(self, line: str, id: str) -> bool:
         """Do what a line says; return whether a turn follows."""
         try:
             if line.startswith("/") and not line.startswith("//"):
@@ -272,12 +324,12 @@ class Session:
                 if words is None:
                     return self.is_busy
                 line = words
-            return await self._say(line.removeprefix("/") if line.startswith("//") else line)
+            return await self._say(line.removeprefix("/") if line.startswith("//") else line, id)
         except MidstreamError as error:
             await self.say(f"*{error}*")
             return self.is_busy
 
-    async def _say(self, line: str) -> bool:
+    async def _say(self, line: str, id: str) -> bool:
         run = await self._begun(line)
         if run is None:
             return True
@@ -286,7 +338,6 @@ class Session:
                 f"This run is over: it {'has ' if run.status == 'finished' else 'was '}{run.status}.",
                 hint="Begin a new session.",
             )
-        id = secrets.token_hex(6)
         self._ours.add(id)
         numbered = _NUMBERED.fullmatch(line)
         asked = [each for each in run.questions if each.kind != "approval"]
@@ -438,6 +489,8 @@ class Session:
         if not is_past:
             await self._tell_state(run, event)
             self._ask(run)
+            if not (run.run.is_over or run.run.is_parked):
+                self._watch()
         self._told_upto = envelope.seq
         self._told.set()
         self._end_cancelled()
@@ -470,6 +523,7 @@ class Session:
 
     async def _watched(self) -> None:
         """End the prompts once only a person can move the run on, and is not being asked."""
+        await self._activity.now("running")
         while (run := self.run) is not None:
             await run.settled()
             await self._told_until(run.run.seq)
@@ -481,9 +535,12 @@ class Session:
                 continue
             if not self._asking:
                 break
+            await self._activity.now("requires_action")
             await asyncio.wait(self._asking.values(), return_when=asyncio.FIRST_COMPLETED)
+            await self._activity.now("running")
         for prompt in self._prompts:
             prompt.end()
+        await self._activity.now("idle", "cancelled" if self._is_cancelled else "end_turn")
 
     @property
     def _has_lost(self) -> bool:

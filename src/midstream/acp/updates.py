@@ -129,16 +129,17 @@ class Updates:
                 self._streamed[key] = self._streamed.get(key, "") + event.text
                 yield from self._said(event.branch, event.agent, event.text)
             case n.ThinkingDelta(branch=""):
-                yield m.AgentThoughtChunk(content=text(sanitized(event.text)))
+                said = text(sanitized(event.text))
+                yield m.AgentThoughtChunk(content=said, message_id=f"t{self._message}")
             case n.ToolProgress():
                 yield from self._grows(event.call_id, event.text)
             case e.InputReceived():
                 self._speaker = None
                 self._follows_text = False
                 if not self._is_ours(event.input_id):
-                    yield m.UserMessageChunk(content=text(sanitized(event.text)))
+                    yield _heard(event.input_id, event.text)
             case e.RunStarted(input=str(words)) if words and not self._is_ours(""):
-                yield m.UserMessageChunk(content=text(sanitized(words)))
+                yield _heard("input", words)
             case e.AgentResponded():
                 final = event.calls if event.is_final else ()
                 fields = "".join(f"\n\n{fields_words(call.arguments)}" for call in final)
@@ -330,6 +331,10 @@ class Updates:
         call = self._calls.pop(id, None) or _Call()
         said = tuple(block(each) for each in (call.output, why) if each.strip())
         yield m.ToolCallUpdated(tool_call_id=id, status=status, content=said)
+
+
+def _heard(id: str, words: str) -> m.UserMessageChunk:
+    return m.UserMessageChunk(content=text(sanitized(words)), message_id=id)
 
 
 def _line(what: str, hint: str) -> str:
