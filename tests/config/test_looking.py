@@ -32,6 +32,11 @@ from midstream.config.trust_preview import difference, enables
             '{"agents": [{"agent_role": "ada"}], "states": [{"name": "start", "tool": "write_file"}]}',
             "a workflow: its states call write_file; its agents call what their roles may (ada)",
         ),
+        (
+            "workflows/w/w.json",
+            '{"agents": [{"name": "a", "acp": ["curl", "evil"]}], "states": []}',
+            "a workflow: it starts other people's agents, outside the sandbox: curl evil",
+        ),
         ("workflows/w/w.json", '{"states": []}', "a workflow that calls no tools"),
         ("workflows/w/w.json", "[", "no readable JSON"),
         ("workflows/w/x.so", "\x7fELF\0\0", "binary; Python may load it as code"),

@@ -11,12 +11,14 @@ from deadline import DEADLINE_S
 from machine_kit import replayed, rounds
 
 from midstream.core import events as e
+from midstream.core.codec import decode_run, encode_run
 from midstream.core.question import Decision
 from midstream.language.errors import WorldTrouble
 from midstream.language.names import Json
 from midstream.rehearsal.comparison import replay
 from midstream.rehearsal.record import from_facts
-from midstream.runtime.external_prompt import CUT, DONE, NOW
+from midstream.runtime.agent import WorkflowAgent
+from midstream.runtime.external_prompt import BEFORE, CUT, DONE, NOW, told_to
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.ports import (
     ExternalCall,
@@ -472,3 +474,77 @@ async def test_its_run_is_rehearsed_without_its_program(tmp_path: Path) -> None:
 
     assert again.difference is None
     assert again.run.contexts["talk"][1].text == "I will"
+
+
+SIDE_BY_SIDE = flow(
+    {
+        "name": "start",
+        "parallel": [
+            {"name": "left", "states": [{"name": "l", "agent": "claude", "prompt": "left"}]},
+            {"name": "right", "states": [{"name": "r", "agent": "claude", "prompt": "right"}]},
+        ],
+        "save_as": "both",
+    },
+    {"name": "resume", "agent": "claude", "prompt": "go on"},
+)
+
+
+async def test_in_branches_each_has_a_session_and_asks_for_itself(tmp_path: Path) -> None:
+    async def asks(prompt: ExternalPrompt, listener: ExternalListener) -> str:
+        permission = await listener.permit(edit("1", f"{prompt.text}.py", "a\n"))
+        assert permission.is_granted
+        await listener.write_text(f"{prompt.text}.py", "a\n")
+        await listener.returned("1", "completed", "")
+        return f"{prompt.owner.rpartition('/')[2]} done"
+
+    async with scene(tmp_path, SIDE_BY_SIDE, asks, asks) as here:
+        for count in (1, 2):
+            question = await here.told.until("question_asked", count=count)
+            await here.machine.approve(question.question_id, Decision(granted=True))
+        run = await here.machine.wait()
+
+    assert run.common_data["both"] == {"left": "left done", "right": "right done"}
+    assert sorted(text for _, text in here.agents.prompts) == ["left", "right"]
+    assert {Path(each.path).name for each in here.told.of(e.FileWritten)} == {"left.py", "right.py"}
+
+
+async def test_a_halt_stops_those_of_all_branches_before_the_run_goes_on(tmp_path: Path) -> None:
+    turns = (hangs("I"), hangs("me"), said("Heard."))
+
+    async with scene(tmp_path, SIDE_BY_SIDE, *turns) as here:
+        await here.told.until("text_delta", count=2)
+        await here.machine.say("no")
+        run = await here.machine.wait()
+
+    assert here.agents.stopped == 2
+    assert len(here.told.of(e.AgentStopped)) == 2
+    assert run.output == "Heard."
+
+
+async def test_a_fork_begins_a_session_of_its_own_and_is_told_all(tmp_path: Path) -> None:
+    two = flow({**START, "next": "again"}, {"name": "again", "agent": "claude", "prompt": "better"})
+    async with scene(tmp_path, two, said("one"), hangs("two")) as here:
+        await here.told.until("agent_prompted", count=2)
+        facts = await here.journal.read(here.machine.id)
+    fork = replayed("fork", facts)
+
+    told = told_to(fork, WorkflowAgent(fork, "claude"))
+
+    assert fork.sessions["claude"].run == here.machine.id
+    assert told.session == ""
+    assert told.whole == (
+        f"{BEFORE}\n\n[Somebody said:]\ntidy it\n\n[You said:]\none\n\n{NOW}\n\nbetter"
+    )
+
+
+async def test_a_snapshot_keeps_its_sessions_and_the_calls_under_way(tmp_path: Path) -> None:
+    call = ExternalCall(id="1", title="Run make", kind="execute", command="make")
+    async with scene(tmp_path, ONE, hangs("I", call)) as here:
+        await here.told.until("tool_called")
+        run = here.machine.run
+
+    head, pages = encode_run(run)
+
+    assert decode_run(head, pages) == run
+    assert run.visit.turn is not None
+    assert run.visit.turn.external
