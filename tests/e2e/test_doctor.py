@@ -134,3 +134,18 @@ def test_the_console_says_the_same_without_leaving_it(tmp_path: Path, cols: int)
         assert f"✓ terminal xterm-256color, {cols} x 30, utf-8 ✓ settings" in text
         assert "✓ journal keeps every run in" in text
         assert "· model base/smart/fast offline: the built-in offline model" in text
+
+
+def test_where_traces_go_has_a_line_only_where_they_go_somewhere(tmp_path: Path) -> None:
+    assert "traces" not in findings(tmp_path)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        there = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        found = findings(tmp_path, environ={"OTEL_EXPORTER_OTLP_ENDPOINT": there})["traces"]
+        assert (found["mark"], f"{there}/v1/traces, without words" in found["words"]) == (
+            "ok",
+            True,
+        )
+    gone = findings(tmp_path, environ={"OTEL_EXPORTER_OTLP_ENDPOINT": there})["traces"]
+    assert gone["mark"] == "note"

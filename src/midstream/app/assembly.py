@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from midstream.runtime.storage import Store
     from midstream.runtime.workflow_library import WorkflowLibrary
     from midstream.store.sqlite import SqliteStore
+    from midstream.telemetry.sending import Destination
     from midstream.tools.base import Tool
     from midstream.tools.hooks import CommandHooks
     from midstream.tools.manager import ToolManager
@@ -296,27 +297,36 @@ _WITHOUT = "--no-journal runs without one, but then nothing is kept."
 
 def _send_traces(config: ConfigManager, engine: "LocalEngine") -> tuple[str, ...]:
     """Have the traces of all runs sent, where that is asked for; return what is wrong with that."""
-    said = config.traces
-    if said.get("") == "false" or not (said or any(map(os.environ.get, _COLLECTORS))):
-        return ()
-    from midstream.telemetry.live import LiveTraces
-    from midstream.telemetry.sending import destination
-
     try:
-        to = destination(
-            os.environ, url=said.get("endpoint", ""), content=said.get("content") == "true"
-        )
+        to = traces_go_to(config)
     except UserMistake as error:
         return (f"No traces are sent. {error}",)
+    if to is None:
+        return ()
+    from midstream.telemetry.live import LiveTraces
 
     def tell(run: str, words: str) -> None:
         if not engine.complain(run, "of traces", words):
             complain(f"midstream: {words[:1].upper()}{words[1:]}")
 
-    if to is not None:
-        live = LiveTraces(engine.store, to, tell)
-        engine.listen(live.hear, at_end=live.close)
+    live = LiveTraces(engine.store, to, tell)
+    engine.listen(live.hear, at_end=live.close)
     return ()
+
+
+def traces_go_to(config: ConfigManager) -> "Destination | None":
+    """Return where traces of runs are sent to, None where nobody asked for that.
+
+    Raises:
+        UserMistake: it is no address, or the environment asks for another protocol.
+    """
+    said = config.traces
+    if said.get("") == "false" or not (said or any(map(os.environ.get, _COLLECTORS))):
+        return None
+    from midstream.telemetry.sending import destination
+
+    url, content = said.get("endpoint", ""), said.get("content") == "true"
+    return destination(os.environ, url=url, content=content)
 
 
 _COLLECTORS: Final = (

@@ -16,14 +16,14 @@ import click
 import msgspec
 
 from midstream._version import __version__
-from midstream.app.assembly import Options, mcp_of, opened_store, sandbox_of
+from midstream.app.assembly import Options, mcp_of, opened_store, sandbox_of, traces_go_to
 from midstream.cli.options import COMMON, takes
 from midstream.cli.output import FAILED, FINISHED, answer, say, say_object
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings
 from midstream.config.trust import TrustStore
 from midstream.core.costs import counted
-from midstream.language.errors import JournalDamaged, MidstreamError
+from midstream.language.errors import JournalDamaged, MidstreamError, UserMistake
 from midstream.runtime.storage import walk
 from midstream.system.own_process import STDIN, STDOUT, is_terminal
 from midstream.system.programs import found_program
@@ -197,6 +197,7 @@ def _all(config: ConfigManager, terminal: int) -> Iterator[Finding]:
     yield from _checkers(config)
     yield from _servers(config)
     yield from _hooks(config)
+    yield from _traces(config)
 
 
 def _terminal(fd: int) -> Finding:
@@ -445,6 +446,23 @@ def _sandbox(config: ConfigManager, *, again: bool, whole: bool) -> Iterator[Fin
         for probe in measured.probes:
             kept: Mark = "ok" if probe.held else "bad"
             yield Finding(f"  {probe.name}", kept, probe.why or "held")
+
+
+def _traces(config: ConfigManager) -> Iterator[Finding]:
+    """Yield where traces go, and whether somebody is there; nothing where they go nowhere."""
+    try:
+        to = traces_go_to(config)
+    except UserMistake as error:
+        yield Finding("traces", "note", error.what, error.hint)
+        return
+    if to is not None:
+        from midstream.telemetry.sending import without_password
+
+        place = to.traces or to.metrics
+        words = f"sent to {without_password(place)}, {'with' if to.content else 'without'} words"
+        found = _reached("traces", words, place)
+        # Runs go on without them.
+        yield msgspec.structs.replace(found, mark="note") if found.mark == "bad" else found
 
 
 def _hooks(config: ConfigManager) -> Iterator[Finding]:

@@ -17,7 +17,6 @@ from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError
 from midstream.runtime.storage import Store
 from midstream.system.offloop import in_thread
-from midstream.telemetry import otlp
 from midstream.telemetry.sending import (
     MOST_S,
     Collector,
@@ -138,7 +137,7 @@ class LiveTraces:
             trace = await fresh_trace(self._store, run, content=self._collector.to.content)
             self._traces[run] = trace
         facts = await self._store.read(run, trace.run.seq)
-        spans = await in_thread(partial(ended_spans, trace, facts))
+        spans, figures = await in_thread(partial(ended_spans, trace, facts))
         if is_new:
             first = self._first[run]
             recovered = (fact.event for fact in facts if (fact.seq or 0) >= first)
@@ -150,7 +149,7 @@ class LiveTraces:
                 break
             self._waiting.append(span)
             self._bytes += len(span)
-        self._figures[run] = list(otlp.metrics(trace.figures, trace.start))
+        self._figures[run] = figures
         if trace.run.is_over:
             del self._traces[run]
 

@@ -6,6 +6,7 @@ library has to be installed or imported for them. Tests read all of it with the 
 
 import struct
 from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
 from typing import Final
 
 from midstream.telemetry import names as n
@@ -114,6 +115,7 @@ def _any(value: Value) -> bytes:
 # --- the wire -----------------------------------------------------------------------------------
 
 
+@lru_cache(1024)
 def _varint(number: int) -> bytes:
     out = bytearray()
     while number > 0x7F:
@@ -123,6 +125,7 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
+@cache
 def _key(field: int, wire: int) -> bytes:
     return _varint(field << 3 | wire)
 

@@ -267,9 +267,12 @@ async def fresh_trace(store: Store, id: str, *, content: bool) -> Trace:
     return Trace(id, own_redactor(), fork=fork, content=content)
 
 
-def ended_spans(trace: Trace, facts: Iterable[Envelope]) -> list[tuple[int, bytes]]:
-    """Let a trace hear more facts; return each span that ends, and the fact it ends with before it."""
-    return [(span.seq, otlp.span(span)) for fact in facts for span in trace.hear(fact)]
+def ended_spans(
+    trace: Trace, facts: Iterable[Envelope]
+) -> tuple[list[tuple[int, bytes]], list[bytes]]:
+    """Return the spans that end with more facts of a trace, each with its last fact, and all metrics."""
+    spans = [(span.seq, otlp.span(span)) for fact in facts for span in trace.hear(fact)]
+    return spans, list(otlp.metrics(trace.figures, trace.start))
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
@@ -293,8 +296,7 @@ async def export_run(store: Store, id: str, to: Destination, clock: Clock) -> Se
     if not facts:
         raise UserMistake(f"There is no run {id}.", hint="midstream runs lists them.")
     trace = await fresh_trace(store, id, content=to.content)
-    spans = await in_thread(partial(ended_spans, trace, facts))
-    figures = list(otlp.metrics(trace.figures, trace.start))
+    spans, figures = await in_thread(partial(ended_spans, trace, facts))
     collector = Collector(to)
     try:
         for batch in batches(span for _, span in spans):

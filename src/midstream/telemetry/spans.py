@@ -13,38 +13,26 @@ Times never run backwards within a run, whatever the clock of a machine did.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from midstream.core import events as e
-from midstream.core.conversation import Message
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
-from midstream.core.pending import handler_key, handler_of, request_key
 from midstream.core.question import OUTCOMES
 from midstream.core.run import Run
-from midstream.core.summaries import is_summary_key, summary_key
-from midstream.language.names import STOP, Json
 from midstream.safety.redaction import Redactor
-from midstream.safety.sanitize import sanitized, scrubbed
 from midstream.telemetry import names as n
-from midstream.telemetry.figures import Attributes, Figures, Value
-
-Key = tuple[int | str, ...]
-"""Which of the things under way: as the keys of effects, with a kind at the end."""
+from midstream.telemetry.content import Words, content_after, content_before
+from midstream.telemetry.figures import Attributes, Figures
+from midstream.telemetry.under_way import ROOT, Key, Thing, owner_at, prefix_of, under_way
 
 INTERNAL, CLIENT = 1, 3
 """Kinds of spans, by their numbers in OTLP."""
 
 MAX_EVENTS: Final = 128
-MAX_NAME: Final = 200
-MAX_PART: Final = 4_000
-MAX_CONTENT: Final = 60_000
-"""Characters of a name, of each text in content that is asked for, and of all of it: the most."""
-
-MAX_MESSAGES: Final = 20
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -95,18 +83,8 @@ class Fork(msgspec.Struct, frozen=True):
     root: int = 1
 
 
-class _Thing(msgspec.Struct, frozen=True):
-    """Something that stands open. `around` is the key of what it is a part of."""
-
-    key: Key
-    kind: str
-    around: Key
-    name: str
-    attributes: Attributes
-
-
 class _Open(msgspec.Struct):
-    thing: _Thing
+    thing: Thing
     id: bytes
     parent: bytes
     start: int
@@ -132,9 +110,6 @@ def _digest(text: str, size: int) -> bytes:
     return made if any(made) else b"\1" * size  # all zeros is no id
 
 
-ROOT: Final[Key] = ("run",)
-
-
 class Trace:
     """The spans and figures of one run, as its facts come, from the first on.
 
@@ -152,7 +127,7 @@ class Trace:
         self.figures = Figures()
         self.start = 0
         """When the run began, in nanoseconds since 1970."""
-        self._redactor = redactor
+        self._words = Words(redactor)
         self._fork = fork
         self._content = content
         self._id = b""
@@ -201,10 +176,10 @@ class Trace:
 
     # --- what stands open -------------------------------------------------------------------
 
-    def _things(self) -> list[_Thing]:
+    def _things(self) -> list[Thing]:
         return [] if self.run.is_over else [*under_way(self.run, self._workflow, self._open)]
 
-    def _begin_new(self, things: Iterable[_Thing]) -> None:
+    def _begin_new(self, things: Iterable[Thing]) -> None:
         for thing in things:
             if thing.key in self._open:
                 continue
@@ -216,7 +191,7 @@ class Trace:
                 n.SEQ: self.run.seq,
             }
             if self._content:
-                attributes |= self._told(_content_before(self.run, thing))
+                attributes |= self._words.content(content_before(self.run, thing))
             self._open[thing.key] = _Open(
                 thing=thing,
                 id=span_id(self.run.id, self.run.seq, thing.key),
@@ -235,7 +210,7 @@ class Trace:
         if kind == "model" and n.MODEL in more:
             name = f"{n.CHAT} {more[n.MODEL]}"
         if self._content:
-            more |= self._told(_content_after(kind, fact))
+            more |= self._words.content(content_after(kind, fact))
         attributes = {**open.attributes, **more, n.OUTCOME: outcome}
         if error:
             attributes[n.ERROR] = error
@@ -244,12 +219,12 @@ class Trace:
             trace=self._id,
             id=open.id,
             parent=open.parent,
-            name=self._word(name),
+            name=self._words.word(name),
             kind=CLIENT if kind == "model" else INTERNAL,
             start=open.start,
             end=self._now,
             seq=self.run.seq,
-            attributes=self._cleaned(attributes),
+            attributes=self._words.attributes(attributes),
             events=tuple(open.events),
             dropped_events=open.dropped,
             links=self._links if kind == "run" else (),
@@ -273,8 +248,7 @@ class Trace:
                     self._halted_at = fact.at
                     add(n.HALT, max(at - fact.at, 0.0), at_ns, {n.STAGE: "words", **run})
             case e.Interrupted():
-                known = before if not fact.branch else _branch(before, fact.branch)
-                if known is None or known.halt.epoch != fact.epoch:
+                if owner_at(before, (*prefix, "")).halt.epoch != fact.epoch:
                     add(n.INTERRUPTIONS, 1, at_ns, {n.LEADS_TO: fact.leads_to, **run})
                 self._happened("interrupted", {n.LEADS_TO: fact.leads_to})
                 for key, open in self._open.items():
@@ -307,7 +281,7 @@ class Trace:
             case e.RunResumed():
                 self._happened("resumed", {})
             case e.ToolReturned(outcome="unknown"):
-                add(n.UNKNOWN, 1, at_ns, {n.TOOL: self._word(fact.name), **run})
+                add(n.UNKNOWN, 1, at_ns, {n.TOOL: self._words.word(fact.name), **run})
         if self._halted_at is not None and self.run.visit.phase != "halting":
             stopped = {n.STAGE: "stopped", **run}
             add(n.HALT, max(at - self._halted_at, 0.0), at_ns, stopped)
@@ -329,14 +303,18 @@ class Trace:
         if len(open.events) >= MAX_EVENTS:
             open.dropped += 1
         else:
-            open.events.append(Event(f"midstream.{name}", self._now, self._cleaned(attributes)))
+            open.events.append(
+                Event(f"midstream.{name}", self._now, self._words.attributes(attributes))
+            )
 
     # --- figures ----------------------------------------------------------------------------
 
     def _count_usage(self, usage: e.Usage, agent: str, run: Attributes) -> None:
         provider, model = _model_of(usage)
-        of = self._cleaned({n.OPERATION: n.CHAT, n.PROVIDER: provider, n.MODEL: model, **run})
-        by = self._cleaned({n.AGENT: agent, n.PROVIDER: provider, n.MODEL: model, **run})
+        of = self._words.attributes(
+            {n.OPERATION: n.CHAT, n.PROVIDER: provider, n.MODEL: model, **run}
+        )
+        by = self._words.attributes({n.AGENT: agent, n.PROVIDER: provider, n.MODEL: model, **run})
         tokens = {n.MODALITY: "unknown", **of}
         sent, made = max(usage.input_tokens, 0), max(usage.output_tokens, 0)
         add = self.figures.add
@@ -357,39 +335,7 @@ class Trace:
         metrics, by = _MEASURED.get(open.thing.kind, ((), ()))
         for metric in metrics:
             kept = {name: attributes[name] for name in (*by, n.RUN, n.ERROR) if name in attributes}
-            self.figures.add(metric, took, self._now, self._cleaned(kept))
-
-    # --- words ------------------------------------------------------------------------------
-
-    def _cleaned(self, attributes: Attributes) -> Attributes:
-        return {name: self._value(name, value) for name, value in attributes.items()}
-
-    def _value(self, name: str, value: Value) -> Value:
-        if isinstance(value, str):
-            return self._word(value, MAX_CONTENT if name in _CONTENT else MAX_NAME)
-        if isinstance(value, tuple):
-            return tuple(map(self._word, value))
-        return value
-
-    def _word(self, text: str, limit: int = MAX_NAME) -> str:
-        """Return a text without secrets and harmless, cut where it is too long."""
-        if len(text) > 2 * limit:
-            text = text[: 2 * limit]
-        text = sanitized(self._redactor.redacted(text))
-        if limit == MAX_NAME:
-            text = " ".join(text.split())
-        return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-    def _told(self, content: Mapping[str, Json]) -> Attributes:
-        """Return content as attributes: words as they are, all else as JSON that is whole."""
-        told: Attributes = {}
-        for name, value in content.items():
-            if not isinstance(value, str):
-                value = msgspec.json.encode(self._redactor.redacted_json(_clipped(value))).decode()
-                if len(value) > MAX_CONTENT:
-                    value = f"[too long to be told: {len(value):,} characters]"
-            told[name] = value
-        return told
+            self.figures.add(metric, took, self._now, self._words.attributes(kept))
 
 
 _RESULTS: Final = (
@@ -397,13 +343,6 @@ _RESULTS: Final = (
     *(e.ConversationCompacted, e.CompactionEnded, e.BranchFailed),
 )
 """Facts that say what came of a request or a handler. One that ends at once without never began."""
-
-_CONTENT: Final = frozenset(
-    (
-        *(n.INPUT_MESSAGES, n.OUTPUT_MESSAGES, n.TOOL_ARGUMENTS, n.TOOL_RESULT),
-        *(n.TEXT, n.ANSWER, n.RUN_INPUT, n.RUN_OUTPUT),
-    )
-)
 
 _MEASURED: Final[Mapping[str, tuple[tuple[n.Metric, ...], tuple[str, ...]]]] = {
     "run": ((n.AGENT_DURATION,), (n.OPERATION, n.AGENT)),
@@ -413,123 +352,6 @@ _MEASURED: Final[Mapping[str, tuple[tuple[n.Metric, ...], tuple[str, ...]]]] = {
     "question": ((n.WAIT,), (n.QUESTION, n.OUTCOME)),
 }
 """Which metrics hold how long a span took, and by which of its attributes."""
-
-
-# --- what is under way --------------------------------------------------------------------------
-
-
-def under_way(run: Run, workflow: str, known: Mapping[Key, object]) -> Iterator[_Thing]:
-    """Yield what stands open in a run, what is around before what is within.
-
-    Args:
-        run: the run.
-        workflow: what its workflow is called.
-        known: what stood open before.
-    """
-    attributes: Attributes = {n.OPERATION: n.INVOKE_WORKFLOW, n.AGENT: workflow}
-    yield _Thing(ROOT, "run", (), f"{n.INVOKE_WORKFLOW} {workflow}", attributes)
-    if run.compacting is not None:
-        agent = run.compacting.agent
-        of: Attributes = {n.OPERATION: n.CHAT, n.AGENT: agent, n.COMPACTED: True}
-        yield _Thing(summary_key(run.compacting.number), "model", ROOT, n.CHAT, of)
-    yield from _within(run, (), ROOT, known, is_owed=not run.suspended)
-
-
-def _within(
-    run: Run, prefix: Key, around: Key, known: Mapping[Key, object], *, is_owed: bool
-) -> Iterator[_Thing]:
-    # Facts that were journaled together are heard one by one: a run between two of them stands in no way
-    # that it is left in, so that `pending` cannot be asked.
-    visit = run.visit
-    is_end = visit.state == STOP and visit.phase == "leaving"
-    if not visit.state or is_end or visit.phase in ("new", "held", "ended"):
-        yield from _questions(run, prefix, around, {})
-        return
-    is_owed = is_owed and not run.usage.is_over_budget
-    at = (*prefix, visit.step)
-    where = {n.BRANCH: run.branch.path} if run.branch.path else {}
-    of: Attributes = {n.STATE: visit.state, **where}
-    inner: Key = (*at, "state")
-    yield _Thing(inner, "state", around, f"state {visit.state}", of)
-    state, calls = inner, {}
-    if is_owed and visit.phase in ("pre", "post", "transition"):
-        handler, slot = handler_of(run)
-        about: Attributes = {n.HANDLER: handler, n.SLOT: slot, **of}
-        yield _Thing((*prefix, *handler_key(run)), "handler", state, f"handler {handler}", about)
-    turn = visit.turn
-    if turn is not None and visit.phase in ("turn", "call", "halting"):
-        if turn.agent:
-            inner = (*at, "turn", visit.attempts)
-            about = {n.OPERATION: n.INVOKE_AGENT, n.AGENT: turn.agent, **of}
-            yield _Thing(inner, "turn", state, f"{n.INVOKE_AGENT} {turn.agent}", about)
-            if is_owed and visit.phase == "turn" and not turn.calls:
-                about = {n.OPERATION: n.CHAT, n.AGENT: turn.agent, **of}
-                yield _Thing((*prefix, *request_key(run)), "model", inner, n.CHAT, about)
-        for call in turn.calls:
-            key = (*at, "tool", call.call.id)
-            # One whose outcome a person is asked for has not ended yet.
-            if call.status not in ("running", "stopping") and not (
-                key in known and call.status != "done"
-            ):
-                continue
-            calls[call.call.id] = key
-            about = {n.OPERATION: n.EXECUTE_TOOL, n.TOOL: call.call.name, n.TOOL_CALL: call.call.id}
-            about |= {
-                n.TOOL_TYPE: "function",
-                **({n.AGENT: turn.agent} if turn.agent else {}),
-                **of,
-            }
-            yield _Thing(key, "tool", inner, f"{n.EXECUTE_TOOL} {call.call.name}", about)
-    yield from _questions(run, prefix, inner, calls)
-    for name, branch in visit.branches.items():
-        if branch.is_over:
-            continue
-        key = (*at, "in", name)
-        about = {
-            n.BRANCH: branch.branch.path,
-            **({n.ROLE: branch.branch.role} if branch.branch.role else {}),
-        }
-        yield _Thing(
-            key, "branch", calls.get(branch.branch.call_id, state), f"branch {name}", about
-        )
-        yield from _within(branch, key, key, known, is_owed=is_owed)
-
-
-def _questions(run: Run, prefix: Key, around: Key, calls: Mapping[str, Key]) -> Iterator[_Thing]:
-    for question in run.inbox.open_questions:
-        if question.branch != run.branch.path:
-            continue  # a branch of it asked, and is come to there
-        about: Attributes = {n.QUESTION: question.kind}
-        if question.about:
-            about[n.ABOUT] = question.about
-        if question.agent:
-            about[n.AGENT] = question.agent
-        key = (*prefix, "question", question.id)
-        yield _Thing(
-            key,
-            "question",
-            calls.get(question.call_id, around),
-            f"wait for a person: {question.kind}",
-            about,
-        )
-
-
-def prefix_of(run: Run, path: str) -> Key:
-    """Return what the keys of a branch's things begin with."""
-    prefix: Key = ()
-    for name in path.split("/") if path else ():
-        prefix = (*prefix, run.visit.step, "in", name)
-        run = run.visit.branches.get(name, run)
-    return prefix
-
-
-def _branch(run: Run, path: str) -> Run | None:
-    for name in path.split("/"):
-        found = run.visit.branches.get(name)
-        if found is None:
-            return None
-        run = found
-    return run
 
 
 # --- how it ended -------------------------------------------------------------------------------
@@ -603,86 +425,3 @@ def _used(usage: e.Usage | None) -> Attributes:
     }
     price = usage.price
     return used if price is None else used | {n.COST: float(price)}
-
-
-# --- content, where it is asked for -------------------------------------------------------------
-
-
-def _content_before(run: Run, thing: _Thing) -> dict[str, Json]:
-    inner = owner_at(run, thing.key)
-    match thing.kind:
-        case "run":
-            return {} if run.input is None else {n.RUN_INPUT: run.input}
-        case "model" if not is_summary_key(thing.key[-3:]) and inner.visit.turn is not None:
-            context = inner.plan.agents[inner.visit.turn.agent].context
-            return {n.INPUT_MESSAGES: _said(inner.contexts.get(context, ()))}
-        case "tool" if inner.visit.turn is not None:
-            call = next(each for each in inner.visit.turn.calls if each.call.id == thing.key[-1])
-            return {n.TOOL_ARGUMENTS: call.arguments}
-        case "question":
-            asked = next(q for q in run.inbox.open_questions if q.id == thing.key[-1])
-            return {n.TEXT: asked.text}
-    return {}
-
-
-def owner_at(run: Run, key: Key) -> Run:
-    """Return the run or branch within which a thing of that key stands open."""
-    while len(key) > 3 and key[1] == "in":
-        run, key = run.visit.branches[str(key[2])], key[3:]
-    return run
-
-
-def _content_after(kind: str, fact: e.AnyFact) -> dict[str, Json]:
-    match kind, fact:
-        case "model", e.AgentResponded():
-            parts: list[Json] = [{"type": "text", "content": fact.text}] if fact.text else []
-            parts += [_call(call.id, call.name, call.arguments) for call in fact.calls]
-            reason = "tool_call" if fact.calls else "stop"
-            return {
-                n.OUTPUT_MESSAGES: [{"role": "assistant", "parts": parts, "finish_reason": reason}]
-            }
-        case "tool", e.ToolReturned():
-            return {n.TOOL_RESULT: fact.result}
-        case "question", e.QuestionAnswered():
-            return {n.ANSWER: fact.answer}
-        case "run", e.RunFinished() if fact.output is not None:
-            return {n.RUN_OUTPUT: fact.output}
-    return {}
-
-
-def _said(messages: Sequence[Message]) -> list[Json]:
-    """Return what a request has heard since the last reply, by the conventions' schema of messages."""
-    new: list[Message] = []
-    for message in reversed(messages[-MAX_MESSAGES:]):
-        new.append(message)
-        if message.calls or (message.role == "assistant" and message.author):
-            break
-    told: list[Json] = []
-    for message in reversed(new):
-        parts: list[Json] = [{"type": "text", "content": message.text}] if message.text else []
-        parts += [_call(call.id, call.name, call.arguments) for call in message.calls]
-        told.append({"role": message.role, "parts": parts})
-        for result in message.results:
-            response: Json = {
-                "type": "tool_call_response",
-                "id": result.call_id,
-                "response": result.text,
-            }
-            told.append({"role": "tool", "parts": [response]})
-    return told
-
-
-def _call(id: str, name: str, arguments: dict[str, Json]) -> Json:
-    return {"type": "tool_call", "id": id, "name": name, "arguments": arguments}
-
-
-def _clipped(value: Json) -> Json:
-    """Return a JSON value with its long texts cut, so that it is whole JSON all the same."""
-    if isinstance(value, str):
-        value = scrubbed(value)
-        return value if len(value) <= MAX_PART else f"{value[:MAX_PART]}…"
-    if isinstance(value, dict):
-        return {scrubbed(key): _clipped(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_clipped(item) for item in value]
-    return value
