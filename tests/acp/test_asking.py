@@ -45,6 +45,7 @@ async def test_a_change_is_asked_about_and_shown_as_a_difference(
         "reject_once",
     ]
     assert "-old\n+new" in request["toolCall"]["content"][0]["content"]["text"]
+    assert request["toolCall"]["kind"] == "edit"
     last = editor.told("tool_call_update")[-1]
     assert last["status"] == "completed"
     assert last["toolCallId"] == request["toolCall"]["toolCallId"]
@@ -237,3 +238,19 @@ async def test_commands_are_offered_and_done(work: Path, monkeypatch: pytest.Mon
         assert editor.told("session_info_update")[-1]["title"] == "my session"
         await editor.prompt(session, "/nothing at all")
         assert "There is no command /nothing" in editor.text()
+
+
+async def test_a_task_that_is_handed_on_speaks_in_its_call(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed = Call(name="delegate", arguments={"role": "finder", "task": "find it"})
+    script = (Reply(calls=(handed,)), Reply(text="Found *it*."), Reply(text="Done."))
+    async with talking(*script, monkeypatch=monkeypatch) as (editor, _):
+        session = await coder(editor, work)
+        await editor.prompt(session, "go")
+
+    (begun,) = editor.told("tool_call")
+    (content,) = editor.told("tool_call_update")[-1]["content"]
+    assert content["content"]["text"] == "Found *it*."
+    assert editor.told("tool_call_update")[-1]["toolCallId"] == begun["toolCallId"]
+    assert editor.text() == "Done."

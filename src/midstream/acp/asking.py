@@ -7,7 +7,7 @@ do. What an editor cannot show stays open, and is answered in words, or in a con
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from midstream.acp.updates import block
+from midstream.acp.updates import KINDS, block
 from midstream.agents import acp_messages as m
 from midstream.core.question import Question
 from midstream.language.names import Json
@@ -40,9 +40,12 @@ def permission_of(session: str, question: Question) -> tuple[m.RequestPermission
     """Return what an editor is asked for an approval, and what each choice decides."""
     choices = _plan_choices() if question.about == "plan" else _call_choices(question)
     shown = question.text if not question.why else f"{question.text}\n\n[{question.why}]"
+    heading = question_heading(question)
+    if question.about == "plan" or heading.endswith("wants to run"):
+        heading += f": {question_summary(question)}"
     call = m.ToolCallUpdate(
         tool_call_id=question.call_id or question.id,
-        title=sanitized(f"{question_heading(question)}: {question_summary(question)}"),
+        title=sanitized(heading),
         status="pending",
         kind=_kind(question),
         content=(block(shown),),
@@ -54,9 +57,7 @@ def permission_of(session: str, question: Question) -> tuple[m.RequestPermission
 def _kind(question: Question) -> m.ToolKind:
     if question.about == "plan":
         return "switch_mode"
-    if any(ask.startswith("write") for ask in question.asks):
-        return "edit"
-    return "execute" if any(ask.startswith("exec") for ask in question.asks) else "other"
+    return KINDS.get(question.text.partition("\n")[0], "other")
 
 
 def _call_choices(question: Question) -> Choices:

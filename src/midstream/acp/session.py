@@ -501,7 +501,9 @@ class Session:
             self._told_todo = items
             await self._update(plan_of(items))
         await self._tell_mode()
-        if isinstance(event, e.AgentResponded) and event.usage is not None and self._window:
+        if not isinstance(event, e.AgentResponded) or event.branch:
+            return
+        if event.usage is not None and self._window:
             cost = costs(run.run.usage.requests).total
             paid = None
             if cost.unpriced < cost.requests:

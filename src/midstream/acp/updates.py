@@ -19,7 +19,7 @@ from midstream.core import notices as n
 from midstream.core.call_notes import without_change
 from midstream.core.todo import LIST_TOOL, TodoItem
 from midstream.language.errors import WorldTrouble
-from midstream.language.names import Json
+from midstream.language.names import DELEGATE, RUN_WORKFLOW, Json
 from midstream.safety.sanitize import sanitized
 from midstream.views.amounts import in_short
 from midstream.views.calls_in_words import call_words, fields_words, question_heading
@@ -37,7 +37,7 @@ KINDS: Final[dict[str, m.ToolKind]] = {
     **dict.fromkeys(("find_files", "exact_search", "measure_code", "explain_codebase"), "search"),
     **dict.fromkeys(("write_file", "edit_file"), "edit"),
     **dict.fromkeys(("web_fetch", "web_search"), "fetch"),
-    **dict.fromkeys(("propose_plan", LIST_TOOL, "delegate", "run_workflow"), "think"),
+    **dict.fromkeys(("propose_plan", LIST_TOOL, DELEGATE, RUN_WORKFLOW), "think"),
     "execute_terminal": "execute",
 }
 
@@ -259,14 +259,14 @@ class Updates:
 
     def _returned(self, event: e.ToolReturned) -> m.ToolCallUpdated:
         call = self._calls.pop(event.call_id, None) or _Call()
-        words = without_change(event.result)
-        said = [call.output] if call.output and event.name in ("delegate", "run_workflow") else []
-        said += [words, event.note]
+        says_itself = bool(call.output.strip()) and event.name in (DELEGATE, RUN_WORKFLOW)
+        told = _says(call.output) if says_itself else block(without_change(event.result))
+        notes = (block(event.note),) if event.note else ()
         is_done = event.outcome == "completed"
         return m.ToolCallUpdated(
             tool_call_id=event.call_id,
             status="completed" if is_done else "failed",
-            content=(*call.diffs.values(), *(block(each) for each in said if each.strip())),
+            content=(*call.diffs.values(), told, *notes),
             raw_output={"outcome": event.outcome},
         )
 
@@ -304,8 +304,9 @@ class Updates:
         now = time.monotonic()
         if is_due or now - call.sent_at >= SOON_S:
             call.sent_at = now
-            content: tuple[m.ToolCallContent, ...] = (*call.diffs.values(), block(call.output))
-            yield m.ToolCallUpdated(tool_call_id=id, content=content)
+            is_branch = id in self._branches.values()
+            said = _says(call.output) if is_branch else block(call.output)
+            yield m.ToolCallUpdated(tool_call_id=id, content=(*call.diffs.values(), said))
 
     # --- branches ---------------------------------------------------------------------------
 
@@ -329,12 +330,17 @@ class Updates:
         if not id.startswith("branch-"):
             return
         call = self._calls.pop(id, None) or _Call()
-        said = tuple(block(each) for each in (call.output, why) if each.strip())
+        said = tuple(_says(each) for each in (call.output, why) if each.strip())
         yield m.ToolCallUpdated(tool_call_id=id, status=status, content=said)
 
 
 def _heard(id: str, words: str) -> m.UserMessageChunk:
     return m.UserMessageChunk(content=text(sanitized(words)), message_id=id)
+
+
+def _says(words: str) -> m.Content:
+    """Return what agents of a branch said, as the words of agents are shown."""
+    return m.Content(content=text(sanitized(words.strip())))
 
 
 def _line(what: str, hint: str) -> str:
