@@ -1,6 +1,7 @@
 """`midstream doctor`: what is there, what is missing, and what to do about it."""
 
 import json
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,17 @@ def test_everything_midstream_needs_has_a_line(tmp_path: Path) -> None:
     assert "0 runs" in found["journal"]["words"]
     assert found["sandbox"]["words"].startswith(("full", "partial", "none"))
     assert found["bash"]["mark"] == "ok"
+
+
+def test_other_peoples_agents_are_named_with_their_versions(tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "qwen").write_text("#!/bin/sh\nexit 1\n")
+    (programs / "qwen").chmod(0o755)
+    (programs / "package.json").write_text('{"version": "9.8.7"}')
+    found = findings(tmp_path, environ={"PATH": f"{programs}:{os.environ['PATH']}"})
+
+    assert "qwen (Qwen Code 9.8.7)" in found["other agents"]["words"]
 
 
 def test_a_journal_that_is_no_journal_is_bad_and_kept(tmp_path: Path) -> None:

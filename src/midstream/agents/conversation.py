@@ -105,7 +105,9 @@ class Conversation:
         request = acp.InitializeRequest(
             protocol_version=acp.PROTOCOL_VERSION,
             client_capabilities=acp.ClientCapabilities(
-                fs=acp.FileSystemCapabilities(read_text_file=True, write_text_file=True)
+                fs=acp.FileSystemCapabilities(
+                    read_text_file=self.launch.reads, write_text_file=True
+                )
             ),
             client_info=acp.Implementation(name="midstream", version=__version__),
         )

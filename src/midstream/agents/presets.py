@@ -25,7 +25,8 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
     `program` is what is started, with `words` behind it; `package` is where npm has it, `login` how a
     person logs in. `passes` are the beginnings of names in the environment that are its own, keys among
     them. `env` is set for it. `mode` is the mode of its sessions in which it asks, "" where `env` sees to
-    that. `lacks` says what it cannot do.
+    that. `reads`: it is offered to read files through us. Gemini CLI is not: it takes our "no such file"
+    for a failure, and could make no new file.
     """
 
     title: str
@@ -36,7 +37,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
     passes: tuple[str, ...]
     env: dict[str, str] = {}
     mode: str = ""
-    lacks: str = ""
+    reads: bool = True
 
 
 _ASKS: Final = json.dumps(
@@ -51,7 +52,6 @@ PRESETS: Final[dict[str, Preset]] = {
         login="claude",
         passes=("ANTHROPIC_", "CLAUDE_", "AWS_", "DISABLE_"),
         mode="default",
-        lacks="writes files itself: its changes are seen by watching",
     ),
     "codex": Preset(
         title="Codex",
@@ -60,7 +60,6 @@ PRESETS: Final[dict[str, Preset]] = {
         login="codex login",
         passes=("OPENAI_", "CODEX_"),
         mode="read-only",
-        lacks="writes files itself: its changes are seen by watching",
     ),
     "gemini": Preset(
         title="Gemini CLI",
@@ -70,7 +69,7 @@ PRESETS: Final[dict[str, Preset]] = {
         login="gemini",
         passes=("GEMINI_", "GOOGLE_"),
         mode="default",
-        lacks="forgets words and replies that were cut: they are told again",
+        reads=False,
     ),
     "opencode": Preset(
         title="opencode",
@@ -80,7 +79,6 @@ PRESETS: Final[dict[str, Preset]] = {
         login="opencode auth login",
         passes=("OPENCODE_", "ANTHROPIC_", "OPENAI_", "GEMINI_", "GOOGLE_", "OPENROUTER_"),
         env={"OPENCODE_PERMISSION": _ASKS},
-        lacks="writes files itself: its changes are seen by watching",
     ),
     "qwen": Preset(
         title="Qwen Code",
@@ -113,6 +111,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     environment: dict[str, str]
     mode: str = ""
     login: str = ""
+    reads: bool = True
 
 
 def resolve(acp: str | tuple[str, ...], *, workspace: Path, environ: Mapping[str, str]) -> Launch:
@@ -141,6 +140,7 @@ def resolve(acp: str | tuple[str, ...], *, workspace: Path, environ: Mapping[str
             environment=environment | preset.env,
             mode=preset.mode,
             login=preset.login,
+            reads=preset.reads,
         )
     program, *words = acp
     path = _named(program, workspace)

@@ -196,6 +196,7 @@ def _all(config: ConfigManager, terminal: int) -> Iterator[Finding]:
     yield from _sandbox(config, again=False, whole=False)
     yield from _checkers(config)
     yield from _servers(config)
+    yield _external_agents(config.workspace)
     yield from _hooks(config)
     yield from _traces(config)
 
@@ -421,6 +422,21 @@ def _version(path: str) -> str:
         return f"{path}: it does not say its version"
     first = told.decode("utf-8", "replace").strip().split("\n")[0]
     return f"{first or 'no version'} ({path})"
+
+
+def _external_agents(workspace: Path) -> Finding:
+    """Return which agents of other people are here. Starts none: some take seconds to say their version."""
+    from midstream.agents.presets import PRESETS, found, version_of
+
+    here = {name: found(preset, workspace, os.environ) for name, preset in PRESETS.items()}
+    words = [
+        f"{name} ({PRESETS[name].title} {version_of(path)}".rstrip() + ")"
+        for name, path in here.items()
+        if path is not None
+    ]
+    if not words:
+        return Finding("other agents", "ok", f"none of {', '.join(here)} is installed")
+    return Finding("other agents", "ok", f"{', '.join(words)}: may be agents of workflows")
 
 
 def _sandbox(config: ConfigManager, *, again: bool, whole: bool) -> Iterator[Finding]:
