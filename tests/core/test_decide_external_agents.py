@@ -333,3 +333,12 @@ def test_killed_after_any_step_the_run_is_taken_up_and_comes_to_its_end() -> Non
         called = [fact.call_id for fact in of(facts, e.ToolCalled)]
         assert sorted(fact.call_id for fact in of(facts, e.ToolReturned)) == sorted(called)
         assert replayed(facts) == run
+
+
+def test_one_that_only_did_something_has_answered_and_one_that_did_nothing_is_asked_again() -> None:
+    run, _ = tell(ONE, opens(), makes("x1"), ends("x1"), replies(""))
+    assert run.status == "finished"
+
+    run, facts = tell(ONE, opens(), replies(""), opens(), replies(""), opens(), replies(""))
+    assert run.status == "failed"
+    assert of(facts, e.AgentResponded)[0].problem.startswith("Your reply was empty")

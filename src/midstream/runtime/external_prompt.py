@@ -51,7 +51,7 @@ def told_to(run: Run, agent: WorkflowAgent) -> Told:
     system = system_message(definition_of(run), agent.role)
     system += IN_WORKTREE_WORDS if run.branch.worktrees else ""
     return Told(
-        text=_joined(_as_news(news), after),
+        text=_joined(_as_news(news) if news or not after else "", after),
         whole=_joined(system.strip(), _as_whole(_seen(messages, agent)), after),
         session="" if known is None else known.id,
         told=told,

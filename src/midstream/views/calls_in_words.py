@@ -58,7 +58,9 @@ def call_words(name: str, arguments: Mapping[str, Json]) -> str:
     if name == PROPOSE_PLAN and isinstance(title := arguments.get("title"), str):
         return f"{name}({_short(title)})"  # its card has the steps
     if name in EXTERNAL_KINDS and isinstance(title := arguments.get("title"), str):
-        return f"{name}({_short(title)})"
+        command = arguments.get("command")
+        more = f": {command}" if isinstance(command, str) and command not in title else ""
+        return f"{name}({_short(title + more)})"
     main = next((key for key in _MAIN if key in arguments), "")
     if not main and len(arguments) == 1:
         main = next(iter(arguments))

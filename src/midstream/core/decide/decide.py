@@ -267,7 +267,7 @@ def _model_replied(story: Story, input: inputs.ModelReplied) -> None:
     if run.visit.turn is None or input.key != _request_owed(run):
         return
     external.close_calls(story, is_told=True)
-    agent = run.visit.turn.agent
+    agent, has_acted = run.visit.turn.agent, bool(run.visit.turn.external)
     role = definition_of(run).roles[run.plan.agents[agent].agent_role]
     state = run.plan.states[run.visit.state]
     parsing = {tool.name for tool in parsing_tools(role, state)}
@@ -281,7 +281,7 @@ def _model_replied(story: Story, input: inputs.ModelReplied) -> None:
         for n, call in enumerate(sent, 1)
     )
     problem = ""
-    if not calls and not input.text.strip():
+    if not calls and not input.text.strip() and not has_acted:
         problem = "Your reply was empty. Answer, or call a tool."
     elif parsing and not calls:
         problem = f"Answer by calling one of these tools: {', '.join(sorted(parsing))}."
@@ -305,7 +305,8 @@ def _model_replied(story: Story, input: inputs.ModelReplied) -> None:
         return
     if turn.misses >= MAX_MISSES:
         error = f"{agent} gave {turn.misses} unusable replies. The last: {problem}"
-        _give_up(story, turn, error, "output" if parsing else "model")
+        of_agent: ErrorKind = "agent" if external.is_external(run, agent) else "model"
+        _give_up(story, turn, error, "output" if parsing else of_agent)
         return
     if turn.request >= MAX_REQUESTS:
         _give_up(story, turn, f"{agent} made {turn.request} model requests in one turn.")
