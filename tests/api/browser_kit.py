@@ -87,3 +87,8 @@ async def items(
             if name == "end":
                 break
     return found
+
+
+def is_end(item: dict[str, Any]) -> bool:
+    """Return whether an item is the last of a run."""
+    return bool(item["kind"] == "end")

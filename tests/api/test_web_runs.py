@@ -1,19 +1,14 @@
 """A run as a page sees it and talks to it, over real HTTP."""
 
 import asyncio
-from typing import Any
 
 from api_kit import TALK, Place, here
-from browser_kit import items, page_of
+from browser_kit import is_end, items, page_of
 from deadline import DEADLINE_S
 
 from midstream.testing import Gate
 
 __all__ = ["here"]
-
-
-def is_end(item: dict[str, Any]) -> bool:
-    return bool(item["kind"] == "end")
 
 
 async def test_a_page_shows_a_run_from_its_first_fact_to_its_end(here: Place) -> None:

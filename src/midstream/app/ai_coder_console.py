@@ -5,7 +5,7 @@ is the steering of a workflow. The mode (`type:name`) says which run a line is f
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 
 from midstream.app.chats import GoesOn
 from midstream.app.commands.handler import CommandHandler
@@ -42,6 +42,7 @@ class AICoderConsole:
         goes_on: with which chat it begins, None: with a new one.
         is_attended: a person types the lines; False: a pipe brings them.
         doctor: returns what `midstream doctor` says, in lines of a width.
+        web: shows this console's runs in a browser, and returns where, in lines of a width.
         topics: what `/help` tells of besides commands, such as the keys.
     """
 
@@ -54,9 +55,12 @@ class AICoderConsole:
         goes_on: GoesOn | None = None,
         is_attended: bool = True,
         doctor: Callable[[int], str] | None = None,
+        web: Callable[[int], Awaitable[str]] | None = None,
         topics: Mapping[str, Callable[[], str]] | None = None,
     ) -> None:
-        self.session = Session(config, ui, allowed=allowed, is_attended=is_attended, doctor=doctor)
+        self.session = Session(
+            config, ui, allowed=allowed, is_attended=is_attended, doctor=doctor, web=web
+        )
         self._goes_on = goes_on
         self._commands = CommandHandler(self.session, topics=topics or {})
         self._mentions = FileMentions(config.workspace)

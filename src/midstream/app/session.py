@@ -1,6 +1,6 @@
 """A session: what is under way in a console and what can be done with it. `/commands` act on it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from midstream.app.background_runs import Background
@@ -34,6 +34,7 @@ class Session:
         allowed: tools that need no approval in runs this session starts.
         is_attended: a person types the lines; False: a pipe brings them.
         doctor: returns what `midstream doctor` says, in lines of a width.
+        web: shows this console's runs in a browser, and returns where, in lines of a width.
     """
 
     def __init__(
@@ -44,10 +45,12 @@ class Session:
         allowed: Sequence[str] = (),
         is_attended: bool = True,
         doctor: Callable[[int], str] | None = None,
+        web: Callable[[int], Awaitable[str]] | None = None,
     ) -> None:
         self.config = config
         self.ui = ui
         self.doctor = doctor
+        self.web = web
         self.is_attended = is_attended
         self.runs = Runs(self.on_event)
         self.switching = Switching(config, ui, self.runs, allowed=allowed)

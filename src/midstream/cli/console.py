@@ -143,6 +143,8 @@ async def _opened(
     from midstream.app.ai_coder_console import AICoderConsole
     from midstream.tui.stdio_capture import capture_stdio
 
+    loaded: list[Parts] = []
+    browser = _InBrowser(config, ui, loaded)
     app = AICoderConsole(
         config,
         ui,
@@ -150,9 +152,9 @@ async def _opened(
         goes_on=_goes_on(options),
         is_attended=is_terminal(STDIN),
         doctor=partial(_examined, config),
+        web=browser.shown,
         topics={"keys": _keys},
     )
-    loaded: list[Parts] = []
     try:
         with capture_stdio(ui):
             async with asyncio.TaskGroup() as group:
@@ -163,12 +165,40 @@ async def _opened(
                 yield app
                 loading.cancel()
     finally:
+        await browser.close()
         await app.close()
         await ui.close()
         for each in loaded:
             await each.client.aclose()
             if each.mcp is not None:
                 await each.mcp.servers.close()
+
+
+class _InBrowser:
+    """The runs of this console in a browser, from the first `/web` on until the console ends."""
+
+    def __init__(self, config: ConfigManager, ui: UI, loaded: list[Parts]) -> None:
+        self._config = config
+        self._ui = ui
+        self._loaded = loaded
+        self._life = contextlib.AsyncExitStack()
+        self._invite: Callable[[], str] | None = None
+
+    async def shown(self, width: int) -> str:
+        """Return the address that lets one browser in, and its QR code where there is room."""
+        from midstream.cli.web import (
+            in_console,
+            with_code,
+        )  # its libraries are asked for by nobody else
+
+        if self._invite is None:
+            serving = in_console(self._config, self._loaded[0], self._ui)
+            self._invite = await self._life.enter_async_context(serving)
+        return with_code(self._invite(), width=width)
+
+    async def close(self) -> None:
+        """Serve no more."""
+        await self._life.aclose()
 
 
 def _examined(config: ConfigManager, width: int) -> str:

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import webbrowser
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -34,6 +34,8 @@ from midstream.system.own_process import (
 
 if TYPE_CHECKING:
     from midstream.api.engine import Engine
+    from midstream.app.assembly import Parts
+    from midstream.app.ui import UI
     from midstream.server.access import Access
 
 PASSWORD: Final = "MIDSTREAM_WEB_PASSWORD"
@@ -72,7 +74,10 @@ HOSTED: Final = (
 
 @click.command("web")
 @click.option(
-    "--open/--no-open", "opens", default=None, help="Open the browser; by default at a desk."
+    "--open/--no-open",
+    "opens",
+    default=None,
+    help="Open the browser; by default where there is a desktop.",
 )
 @takes(*HOSTED, *SETTINGS)
 def web(
@@ -235,7 +240,12 @@ async def _serve(
 
 @contextlib.asynccontextmanager
 async def pages(
-    engine: "Engine", access: "Access", *, host: str = "127.0.0.1", port: int | None = None
+    engine: "Engine",
+    access: "Access",
+    *,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    failed: Callable[[str], None] = note,
 ) -> AsyncIterator[str]:
     """Serve the page over an engine while the block runs; give its address."""
     from midstream.server.host import Door, served
@@ -243,8 +253,50 @@ async def pages(
 
     web = Web(engine)
     door = Door(routes=web.routes(), life=web.life())
-    async with served([door], access, host=host, port=port, failed=note) as address:
+    async with served([door], access, host=host, port=port, failed=failed) as address:
         yield address
+
+
+@contextlib.asynccontextmanager
+async def in_console(
+    config: ConfigManager, made: "Parts", ui: "UI"
+) -> "AsyncIterator[Callable[[], str]]":
+    """Serve the runs of a console that is open, on this machine; give what makes an address for a browser.
+
+    Raises:
+        UserMistake: what serves is not installed.
+    """
+    await in_thread(require_extra)
+    from midstream.api.engine import Engine
+
+    access = await in_thread(partial(access_of, config, "127.0.0.1", None, None, None))
+    engine = Engine(config, made)  # never closed: its runs are the console's
+    failed = partial(ui.say, kind="error")
+    async with pages(engine, access, failed=failed):
+        yield access.invitation
+
+
+def with_code(address: str, *, width: int) -> str:
+    """Return an address, and its QR code in half blocks where there is room for it."""
+    import segno
+
+    rows = list(segno.make(address, error="l").matrix)
+    quiet = 2
+    wide = len(rows) + 2 * quiet
+    said = f"The console is in the browser, on this machine. This address lets one browser in:\n{address}"
+    if wide > width:
+        return said
+    # Light is what is drawn: as on paper, where the terminal is dark.
+    light = [[True] * wide for _ in range(wide + wide % 2)]
+    for y, row in enumerate(rows):
+        for x, dark in enumerate(row):
+            light[y + quiet][x + quiet] = not dark
+    halves = {(True, True): "█", (True, False): "▀", (False, True): "▄", (False, False): " "}
+    lines = (
+        "".join(halves[upper, lower] for upper, lower in zip(*light[y : y + 2], strict=True))
+        for y in range(0, len(light), 2)
+    )
+    return "\n".join((said, *lines))
 
 
 def _opened_to(access: "Access", host: str, address: str) -> tuple[str, ...]:

@@ -324,7 +324,8 @@ class Feed:
         is_here = self.run.is_here
         return run_shown(
             self.run.run,
-            self.info,
+            # It may have been taken up a moment ago.
+            msgspec.structs.replace(self.info, is_running=self.info.is_running or is_here),
             mode=controls.permission_mode if is_here else "",
             model=controls.model if is_here else "",
         )
@@ -393,12 +394,12 @@ class Watching:
     # --- the list ---------------------------------------------------------------------------------
 
     async def list_stream(self) -> AsyncGenerator[bytes]:
-        """Yield each run of the list that has changed, from now on."""
+        """Yield each run of the list as it stands, and again whenever that has changed."""
         self._list_readers += 1
         if self._list_task is None:
             await self._look_at_list()
             self._list_task = asyncio.create_task(self._keep_list(), name="list of runs")
-        at = self._version
+        at = 0
         try:
             yield b"retry: 1000\n\n"
             while not self._is_over:

@@ -67,6 +67,13 @@ async def _doctor(session: Session, argument: str) -> None:
     session.ui.say(await in_thread(partial(session.doctor, columns() - 2)))
 
 
+async def _web(session: Session, argument: str) -> None:
+    if session.web is None:
+        raise UserMistake("/web is not available here.", hint="Run midstream web in a shell.")
+    session.equipment  # noqa: B018 - what is shown is loaded, or it says so
+    session.ui.say(await session.web(columns() - 2))
+
+
 async def _trust(session: Session, argument: str) -> None:
     session.trust_request = session.trust_request or TrustRequest(session.config, session.ui)
     await (session.trust_request.agree(argument) if argument else session.trust_request.look())
@@ -129,6 +136,11 @@ CONFIG_COMMANDS: Final = (
         name="doctor",
         summary="check what is there, what is missing and how to fix it",
         action=_doctor,
+    ),
+    Command(
+        name="web",
+        summary="show this console's runs in a browser: its address, and as a QR code",
+        action=_web,
     ),
     Command(
         name="trust",

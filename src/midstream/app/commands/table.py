@@ -60,6 +60,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "remember",
         "config",
         "doctor",
+        "web",
         "trust",
         "welcome",
         "exit",
