@@ -18,6 +18,7 @@ NAMES = (
     "resume_latency",
     "send_latency",
     "watching",
+    "in_browser",
     "parked_memory",
     "long_runs",
     "many_runs",
