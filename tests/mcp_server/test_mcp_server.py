@@ -16,12 +16,11 @@ from mcp import Client, MCPError
 from mcp_types import CallToolResult, ElicitResult, ErrorData, Implementation
 
 import midstream
-from midstream.core.question import OUTCOMES, Question
+from midstream.core.question import OUTCOMES, Question, is_for_programs
 from midstream.language.errors import REPORT_BUG
 from midstream.mcp_server import waiting
 from midstream.mcp_server.forms import answer_in, form_of
 from midstream.mcp_server.server import server_of
-from midstream.mcp_server.told import is_for_callers
 from midstream.mcp_server.tools import TOOLS
 from midstream.safety.sanitize import sanitized
 from midstream.testing import Gate, ScriptedModel, asks, call, says
@@ -307,7 +306,7 @@ async def test_a_budget_is_raised_by_a_person_alone(here: Place) -> None:
 
 def test_what_became_of_a_call_is_a_persons_to_say() -> None:
     asked = Question(id="q1", number=1, kind="question", text="?", choices=tuple(OUTCOMES))
-    assert not is_for_callers(asked)
+    assert not is_for_programs(asked)
 
 
 async def test_a_call_that_needs_a_person_can_be_refused_instead(here: Place) -> None:

@@ -173,6 +173,20 @@ async def test_an_approval_is_told_and_waited_for_and_given_elsewhere(tmp_path: 
         assert (tmp_path / "work" / "a.txt").read_text() == "a"
 
 
+async def test_a_budget_is_a_persons_to_raise(tmp_path: Path) -> None:
+    usage = e.Usage(model="m", input_tokens=7, output_tokens=2)
+    async with door(tmp_path, Scripted(pieces=("One.",), usage=usage), "Two.") as client:
+        async for event in client.run("workflow:poor", "count"):
+            if event.type == "CUSTOM":
+                asked = event.value["question"]
+                entry = {"interruptId": asked, "status": "resolved", "payload": "no limit"}
+                (refused,) = await client.all("workflow:poor", resume=[entry])
+                assert "a person's to decide" in refused["error"]
+                break
+        else:
+            raise AssertionError("no budget was asked about")
+
+
 async def test_the_same_request_again_says_nothing_twice(tmp_path: Path) -> None:
     async with door(tmp_path, "One.", "Two.") as client:
         first = await client.all("role:dude", "count")

@@ -221,6 +221,23 @@ async def test_an_approval_is_nothing_that_words_give(tmp_path: Path) -> None:
         assert (await engine.get(info.id)).status == "waiting"
 
 
+async def test_a_budget_is_nothing_that_words_raise(tmp_path: Path) -> None:
+    usage = e.Usage(model="m", input_tokens=7, output_tokens=2)
+    async with door(tmp_path, Scripted(pieces=("One.",), usage=usage), "Two.") as (client, engine):
+        names = {"X-Conversation-Id": "c1"}
+        first = await client.chat.completions.create(
+            model="workflow:poor", messages=[user("count")], extra_headers=names
+        )
+        assert "A person decides: in the console" in (first.choices[0].message.content or "")
+        await client.chat.completions.create(
+            model="workflow:poor", messages=[user("as much again")], extra_headers=names
+        )
+        (info,) = await engine.runs()
+        run = await engine.get(info.id)
+        assert [question.about for question in run.questions] == ["budget"]
+        assert run.run.usage.budget_times == 1
+
+
 async def test_who_streams_waits_while_somebody_else_decides(tmp_path: Path) -> None:
     script = calls(call("write_file", path="a.txt", content="a")), "Written."
     async with door(tmp_path, *script) as (client, engine):

@@ -345,8 +345,8 @@ class RunHandle:
 
         Args:
             since: how many facts to leave out; None: those there are.
-            through_approvals: go on where only a yes or no to tool calls is waited for, until somebody
-                has given it.
+            through_approvals: go on where only a person's decision is waited for (an approval, a budget,
+                what became of a call that a crash cut), until somebody has given it.
         """
         return Turn(self._machine, since, through_approvals=through_approvals)
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from midstream.core import events as e
 from midstream.core.notices import Envelope, TextDelta
+from midstream.core.question import is_for_programs
 from midstream.runtime.engine.remote import RemoteMachine
 from midstream.runtime.state_machine import WorkflowStateMachine
 
@@ -100,14 +101,16 @@ class Turn:
             return False
         if run.is_over or not run.is_parked:
             return run.is_over
-        kinds = {question.kind for question in run.inbox.open_questions}
-        return not (self._through_approvals and kinds == {"approval"})
+        asked = run.inbox.open_questions
+        is_held = bool(asked) and not any(q.kind == "input" or is_for_programs(q) for q in asked)
+        return not (self._through_approvals and is_held)
 
     def _is_asked(self, envelope: Envelope) -> bool:
-        """Return whether this asks something that is still open. An approval ends no turn."""
+        """Return whether this asks something a program may answer, and that is still open."""
         match envelope.event:
-            case e.QuestionAsked(question_id=id, kind="question"):
-                return any(question.id == id for question in self._machine.run.inbox.open_questions)
+            case e.QuestionAsked(question_id=id):
+                asked = self._machine.run.inbox.open_questions
+                return any(each.id == id and is_for_programs(each) for each in asked)
         return False
 
     def _under_way(self, last: int) -> Iterator[Envelope]:

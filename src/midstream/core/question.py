@@ -97,3 +97,12 @@ NO_LIMIT: Final = "no limit"
 STOP_THERE: Final = "stop the run"
 ANSWERS: Final = (AGAIN, NO_LIMIT, STOP_THERE)
 """What a person may answer where a budget is used up."""
+
+
+def is_for_programs(question: Question) -> bool:
+    """Return whether a program may answer: an agent or a state asks for what is known.
+
+    Approvals, budgets and what became of a call that a crash cut are a person's to decide.
+    """
+    is_asked = question.kind == "question" and question.about == ""
+    return is_asked and question.choices != tuple(OUTCOMES)

@@ -9,7 +9,7 @@ from midstream.api.engine import RunInfo
 from midstream.api.run_handle import RunHandle
 from midstream.core.costs import costs
 from midstream.core.notices import Envelope
-from midstream.core.question import OUTCOMES, Question
+from midstream.core.question import Question, is_for_programs
 from midstream.language.names import Json
 from midstream.runtime.ports import Receipt
 from midstream.views.calls_in_words import question_summary
@@ -153,23 +153,14 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     notices: Notices = ()
 
 
-def is_for_callers(question: Question) -> bool:
-    """Return whether a program may answer a question: an agent or a state asks it for what it knows.
-
-    Approvals, budgets and what became of a call that a crash cut are a person's to decide.
-    """
-    is_asked = question.kind == "question" and question.about == ""
-    return is_asked and question.choices != tuple(OUTCOMES)
-
-
 def open_to_callers(run: RunHandle) -> tuple[Question, ...]:
     """Return the open questions that a program may answer, the oldest first."""
-    return tuple(question for question in run.questions if is_for_callers(question))
+    return tuple(question for question in run.questions if is_for_programs(question))
 
 
 def open_to_people(run: RunHandle) -> tuple[Question, ...]:
     """Return what waits for a person's decision, the oldest first."""
-    return tuple(q for q in run.questions if q.kind != "input" and not is_for_callers(q))
+    return tuple(q for q in run.questions if q.kind != "input" and not is_for_programs(q))
 
 
 def run_told(run: RunHandle, process: Process, receipt: Receipt | None = None) -> RunTold:

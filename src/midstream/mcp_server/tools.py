@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from midstream.api.engine import Engine, RunInfo
 from midstream.api.run_handle import RunHandle
-from midstream.core.question import Question
+from midstream.core.question import Question, is_for_programs
 from midstream.language.errors import UserMistake, did_you_mean
 from midstream.language.names import Json
 from midstream.mcp_server.told import (
@@ -18,7 +18,6 @@ from midstream.mcp_server.told import (
     Rows,
     RunTold,
     event_told,
-    is_for_callers,
     open_to_callers,
     row_of,
 )
@@ -339,7 +338,7 @@ def _meant(run: RunHandle, id: str) -> Question:
         raise UserMistake(f"Run {run.id} {what}.", hint=hint)
     for question in run.run.inbox.questions:
         if question.id == id:
-            if is_for_callers(question):
+            if is_for_programs(question):
                 return question
             raise UserMistake(
                 f"Only a person can decide on {id} of run {run.id}: no tool does.",

@@ -29,11 +29,12 @@ from midstream.api.run_handle import RunHandle
 from midstream.core import events as e
 from midstream.core.notices import Envelope, TextDelta, ThinkingDelta
 from midstream.core.question import Question
+from midstream.core.run import question_of
 from midstream.language.errors import MidstreamError, UserMistake, did_you_mean
 from midstream.language.names import Json
 from midstream.server.answering import EventStream, body_of, picture_of
 from midstream.server.conversations import Asked, Conversations, Message, Spoken
-from midstream.server.words import APPROVED_ELSEWHERE
+from midstream.server.words import DECIDED_ELSEWHERE, is_for_people
 from midstream.views.calls_in_words import question_summary
 
 SOURCE: Final = "agui"
@@ -180,8 +181,10 @@ class Telling:
                 yield from self._stepped(target)
             case e.WorkflowOutput(kind="log", text=text):
                 yield from self._said(text)
-            case e.QuestionAsked(kind="approval"):
-                yield self._approval(event)
+            case e.QuestionAsked():
+                question = question_of(self._run.run.inbox, event.question_id)
+                if question is not None and is_for_people(question):
+                    yield self._approval(event)
             case e.RunFailed(error=error, hint=hint):
                 self.failed = str(UserMistake(error, hint=hint))
             case e.RunStopped(reason=reason):
@@ -203,7 +206,7 @@ class Telling:
             return
         finished: Event = {"type": "RUN_FINISHED", **self._ids}
         # A chat that only waits for words asks nothing.
-        asked = [each for each in self._run.questions if each.kind != "approval"]
+        asked = [each for each in self._run.questions if not is_for_people(each)]
         questions = [each for each in asked if each.kind == "question" or each.text]
         if is_overtaken or self._run.run.visit.phase == "held":
             finished["outcome"] = {"type": "cancelled"}
@@ -262,7 +265,7 @@ class Telling:
             "run": self._run.id,
             "question": asked.question_id,
             "text": question_summary(asked),
-            "where": APPROVED_ELSEWHERE.format(run=self._run.id),
+            "where": DECIDED_ELSEWHERE.format(run=self._run.id),
         }
         return {"type": "CUSTOM", "name": "midstream.approval", "value": value}
 

@@ -39,7 +39,7 @@ from midstream.core.question import Question
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.runtime.ports import Receipt
-from midstream.server.words import Words
+from midstream.server.words import DECIDED_ELSEWHERE, Words, is_for_people
 
 _LOOKED_AT: Final = 20
 """The runs of one beginning that are compared with what a client sends, the newest first."""
@@ -377,6 +377,12 @@ class Conversations:
     async def _say(
         self, run: RunHandle, words: str, id: str, answers: Sequence[tuple[str, Json]]
     ) -> Receipt:
+        asking = {each.number: each for each in run.questions if not is_for_people(each)}
+        if any(each.id in dict(answers) and is_for_people(each) for each in run.questions):
+            raise UserMistake(
+                "This is a person's to decide, not a program's.",
+                hint=DECIDED_ELSEWHERE.format(run=run.id),
+            )
         if answers:
             receipts = [
                 await run.answer(
@@ -385,7 +391,6 @@ class Conversations:
                 for number, (question, answer) in enumerate(answers)
             ]
             return next((each for each in receipts if each.handling == "reject"), receipts[0])
-        asking = {each.number: each for each in run.questions if each.kind != "approval"}
         picked = _NUMBER.match(words)
         if picked is not None and int(picked[1]) in asking:
             answer = words[picked.end() :]
@@ -395,7 +400,11 @@ class Conversations:
                 f"Run {run.id} asks several questions: {_listed(tuple(asking.values()))}",
                 hint="Begin with the number of the one that is answered, such as #2.",
             )
-        return await run.say(words, id=id, source=self._source)
+        # Words answer what an agent asks, and never what a person is to decide.
+        is_decided = any(each.kind == "question" and is_for_people(each) for each in run.questions)
+        if is_decided and asking:
+            return await run.answer(next(iter(asking.values())), words, id=id, source=self._source)
+        return await run.say(words, id=id, source=self._source, unasked=is_decided)
 
 
 def _newest_id(run: RunHandle) -> str:

@@ -8,13 +8,20 @@ import msgspec
 from midstream.api.run_handle import Event, RunHandle
 from midstream.core import events as e
 from midstream.core.notices import TextDelta, ThinkingDelta
+from midstream.core.question import Question, is_for_programs
+from midstream.core.run import question_of
 from midstream.language.names import Json
 from midstream.views.calls_in_words import call_words, question_summary, result_words
 
-APPROVED_ELSEWHERE = (
-    "A yes is given by a person: in the console (midstream, then /resume {run}) or in the browser "
+DECIDED_ELSEWHERE = (
+    "A person decides: in the console (midstream, then /resume {run}) or in the browser "
     "(midstream web), never by words here."
 )
+
+
+def is_for_people(question: Question) -> bool:
+    """Return whether it is for a person to decide, by a key or in a browser, and never by words."""
+    return question.kind != "input" and not is_for_programs(question)
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -77,8 +84,9 @@ class Words:
         yield from self.of(event)
 
     def _question(self, asked: e.QuestionAsked) -> Iterator[Piece]:
-        if asked.kind == "approval":
-            where = APPROVED_ELSEWHERE.format(run=self._run.id)
+        question = question_of(self._run.run.inbox, asked.question_id)
+        if question is not None and is_for_people(question):
+            where = DECIDED_ELSEWHERE.format(run=self._run.id)
             yield from self._said(f"Waits for a yes: {question_summary(asked)}. {where}")
             return
         lines = [asked.text, *(f"* {choice}" for choice in asked.choices)]
