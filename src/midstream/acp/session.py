@@ -57,6 +57,7 @@ class Prompt:
         """The id of its words."""
         self.over: asyncio.Future[m.StopReason] = asyncio.get_running_loop().create_future()
         self.is_cancelled = False
+        self.is_said = False
 
     def end(self) -> None:
         """Let it be over."""
@@ -243,7 +244,9 @@ class Session:
             line = await self._line_of(blocks)
             await self._activity.words(prompt.id, line)
             self._is_cancelled = prompt.is_cancelled
-            if await self._take_line(line, prompt.id):
+            follows = await self._take_line(line, prompt.id)
+            prompt.is_said = True
+            if follows:
                 self._watch()
             else:
                 await self._activity.now("running")
@@ -524,8 +527,19 @@ class Session:
             self._turn = asyncio.create_task(self._watched(), name="acp-turn")
 
     async def _watched(self) -> None:
-        """End the prompts once only a person can move the run on, and is not being asked."""
-        await self._activity.now("running")
+        """End the prompts that were said once only a person can move the run on, and is not being asked."""
+        while True:
+            await self._activity.now("running")
+            await self._rested()
+            for prompt in self._prompts:
+                if prompt.is_said:
+                    prompt.end()
+            await self._activity.now("idle", "cancelled" if self._is_cancelled else "end_turn")
+            # One that was said meanwhile has found this task at work.
+            if all(prompt.over.done() or not prompt.is_said for prompt in self._prompts):
+                return
+
+    async def _rested(self) -> None:
         while (run := self.run) is not None:
             await run.settled()
             await self._told_until(run.run.seq)
@@ -536,13 +550,10 @@ class Session:
                 await asyncio.sleep(0)
                 continue
             if not self._asking:
-                break
+                return
             await self._activity.now("requires_action")
             await asyncio.wait(self._asking.values(), return_when=asyncio.FIRST_COMPLETED)
             await self._activity.now("running")
-        for prompt in self._prompts:
-            prompt.end()
-        await self._activity.now("idle", "cancelled" if self._is_cancelled else "end_turn")
 
     @property
     def _has_lost(self) -> bool:
