@@ -257,3 +257,20 @@ async def test_an_export_waits_as_long_as_the_collector_asks_for() -> None:
                     clock.jump(1)
         assert clock.now() - began >= 8
         assert collector.whole()
+
+
+async def test_a_fault_of_ours_is_a_line_and_no_end_of_a_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def broken(*_: object) -> None:
+        raise KeyError("ours")
+
+    monkeypatch.setattr("midstream.telemetry.sending.Collector.send", broken)
+    with Collector() as collector:
+        life, id = await played(collector)
+    run = await life.store.beside().run(id)
+
+    assert run is not None
+    assert run.summary.is_over
+    [line] = life.lines
+    assert "KeyError" in line

@@ -166,6 +166,28 @@ def test_words_to_halt_are_measured_from_when_they_were_said() -> None:
     assert WORDS not in in_words(collector)
 
 
+def test_a_tool_that_takes_a_while_to_stop_is_a_halt_that_takes_a_while() -> None:
+    collector = Collector()
+    began = 1_700_000_000.0
+    story = (
+        *STORY[:3],
+        e.ToolCalled(call_id="call_1", name="deploy", arguments={}, agent="worker"),
+        e.InputReceived(input_id="i", text="x", source="user", handling="interrupt", at=began + 5),
+        e.Interrupted(epoch=1, text="x", state="start", agent="worker"),
+        e.ToolReturned(call_id="call_1", name="deploy", outcome="stopped", result=""),
+        e.StateTransition(source="start", target="start", reason=""),
+        e.RunStopped(reason=""),
+    )
+    times = [began, began, began + 1, began + 2, *[began + 5.5] * 2, *[began + 8] * 3]
+    told(collector, facts(*story, at=times))
+
+    halts = {p["attributes"][names.STAGE]: p["sum"] for p in collector.figures(names.HALT.name)}
+    assert halts == {"words": 0.5, "stopped": 3.0}
+    [tool] = collector.named("execute_tool deploy")
+    assert (tool.attributes[names.OUTCOME], tool.status) == ("stopped", 0)
+    assert collector.named("invoke_agent worker")[0].attributes[names.OUTCOME] == "interrupted"
+
+
 def test_a_fork_is_a_trace_of_its_own_that_names_where_it_comes_from() -> None:
     collector = Collector()
     told(collector, facts(*STORY))

@@ -68,8 +68,9 @@ class Words:
         """Return content as attributes: words as they are, all else as JSON that is whole."""
         told: Attributes = {}
         for name, value in content.items():
+            value = _clipped(value)
             if not isinstance(value, str):
-                value = msgspec.json.encode(self._redactor.redacted_json(_clipped(value))).decode()
+                value = msgspec.json.encode(self._redactor.redacted_json(value)).decode()
                 if len(value) > MAX_CONTENT:
                     value = f"[too long to be told: {len(value):,} characters]"
             told[name] = value

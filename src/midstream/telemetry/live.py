@@ -92,8 +92,11 @@ class LiveTraces:
         if self._task is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._flush_s):
-                    await self._task
-            if self._due or self._waiting or self._figures:
+                    await asyncio.wait((self._task,))
+            is_late = not self._task.done()
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            if is_late or self._waiting or self._figures:
                 self._say(f"the collector did not take it within {self._flush_s:g} s")
         await self._collector.aclose()
 
@@ -106,8 +109,14 @@ class LiveTraces:
             await self._pause(max(self._delay_s, self._wait_s))
             self._wake.clear()
             is_last = self._is_closing
-            await self._take_in()
-            await self._send()
+            try:
+                await self._take_in()
+                await self._send()
+            except Exception as error:  # a listener's edge: whatever it is, runs go on
+                self._waiting.clear()
+                self._figures.clear()
+                self._bytes = 0
+                self._say(f"{type(error).__name__} ended it")
             if is_last:
                 return
 
@@ -125,10 +134,9 @@ class LiveTraces:
             self._last_run = run
             try:
                 await self._read(run)
-            except Exception as error:  # a listener's edge: whatever it is, the run goes on
+            except MidstreamError as error:
                 self._traces.pop(run, None)
-                what = error.what if isinstance(error, MidstreamError) else type(error).__name__
-                self._say(f"run {run} cannot be read: {what}")
+                self._say(f"run {run} cannot be read: {error.what}")
 
     async def _read(self, run: str) -> None:
         trace = self._traces.get(run)

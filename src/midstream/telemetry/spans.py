@@ -27,7 +27,15 @@ from midstream.safety.redaction import Redactor
 from midstream.telemetry import names as n
 from midstream.telemetry.content import Words, content_after, content_before
 from midstream.telemetry.figures import Attributes, Figures
-from midstream.telemetry.under_way import ROOT, Key, Thing, owner_at, prefix_of, under_way
+from midstream.telemetry.under_way import (
+    ROOT,
+    Key,
+    Thing,
+    is_halting,
+    owner_at,
+    prefix_of,
+    under_way,
+)
 
 INTERNAL, CLIENT = 1, 3
 """Kinds of spans, by their numbers in OTLP."""
@@ -135,7 +143,8 @@ class Trace:
         self._open: dict[Key, _Open] = {}
         self._now = 0
         self._links: tuple[Link, ...] = ()
-        self._halted_at: float | None = None
+        self._said_at: float | None = None
+        self._halting: tuple[Key, float] | None = None
 
     @property
     def open(self) -> int:
@@ -241,16 +250,19 @@ class Trace:
         match fact:
             case e.InputReceived():
                 said: Attributes = {n.HANDLING: fact.handling, n.SOURCE: fact.source}
-                self._happened(
-                    "input_received", said | ({n.TEXT: fact.text} if self._content else {})
-                )
-                if fact.at is not None and fact.handling == "interrupt":
-                    self._halted_at = fact.at
-                    add(n.HALT, max(at - fact.at, 0.0), at_ns, {n.STAGE: "words", **run})
+                if self._content:
+                    said |= self._words.content({n.TEXT: fact.text})
+                self._happened("input_received", said)
+                self._said_at = fact.at if fact.handling == "interrupt" else None
             case e.Interrupted():
-                if owner_at(before, (*prefix, "")).halt.epoch != fact.epoch:
+                is_new = owner_at(before, (*prefix, "")).halt.epoch != fact.epoch
+                if is_new and fact.trouble is None:
                     add(n.INTERRUPTIONS, 1, at_ns, {n.LEADS_TO: fact.leads_to, **run})
-                self._happened("interrupted", {n.LEADS_TO: fact.leads_to})
+                if is_new and fact.leads_to == "words" and self._said_at is not None:
+                    took = max(at - self._said_at, 0.0)
+                    add(n.HALT, took, at_ns, {n.STAGE: "words", **run})
+                    self._halting = (prefix, self._said_at)
+                self._happened("interrupted", {n.LEADS_TO: fact.leads_to}, prefix)
                 for key, open in self._open.items():
                     if key[: len(prefix)] == prefix and open.thing.kind != "run":
                         open.cut = fact.trouble or "interrupted"
@@ -282,10 +294,10 @@ class Trace:
                 self._happened("resumed", {})
             case e.ToolReturned(outcome="unknown"):
                 add(n.UNKNOWN, 1, at_ns, {n.TOOL: self._words.word(fact.name), **run})
-        if self._halted_at is not None and self.run.visit.phase != "halting":
-            stopped = {n.STAGE: "stopped", **run}
-            add(n.HALT, max(at - self._halted_at, 0.0), at_ns, stopped)
-            self._halted_at = None
+        if self._halting is not None and not is_halting(self.run, self._halting[0]):
+            took = max(at - self._halting[1], 0.0)
+            add(n.HALT, took, at_ns, {n.STAGE: "stopped", **run})
+            self._halting = None
         usage = getattr(fact, "usage", None)
         if isinstance(usage, e.Usage):
             self._count_usage(usage, getattr(fact, "agent", ""), run)

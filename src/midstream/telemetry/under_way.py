@@ -136,3 +136,10 @@ def owner_at(run: Run, key: Key) -> Run:
     while len(key) > 3 and key[1] == "in":
         run, key = run.visit.branches[str(key[2])], key[3:]
     return run
+
+
+def is_halting(run: Run, prefix: Key) -> bool:
+    """Return whether what was halted in a run, or in a branch of it, still has something to stop."""
+    while prefix and run.visit.step == prefix[0] and prefix[2] in run.visit.branches:
+        run, prefix = run.visit.branches[str(prefix[2])], prefix[3:]
+    return not prefix and run.visit.phase == "halting"
