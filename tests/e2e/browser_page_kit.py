@@ -98,9 +98,15 @@ def begin(page: Page, words: str) -> None:
 
 def say(page: Page, words: str) -> None:
     """Type a line and press Enter."""
-    page.click("#line")
+    take_line(page)
     page.type(words)
     page.press("Enter")
+
+
+def take_line(page: Page) -> None:
+    """Click into the line."""
+    page.click("#line")
+    page.until("document.activeElement.id === 'line'")
 
 
 def decide(page: Page, button: str) -> None:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from browser_page_kit import DESK, HOLDS_WIDTH, PHONE, begin, decide, page_of, say
+from browser_page_kit import DESK, HOLDS_WIDTH, PHONE, begin, decide, page_of, say, take_line
 from pipes_kit import checkpointed, workspace_of
 from support.openai_server import Call, Gate, OpenAIServer, Reply
 
@@ -47,7 +47,7 @@ def test_a_whole_session(tmp_path: Path, width: int) -> None:
         page.shows("the whole modu", ".live")
 
         # Words in the middle of a word: what stood there is kept, marked, and above them.
-        page.click("#line")
+        take_line(page)
         page.type("only f, please")
         page.until("document.querySelector('#will').textContent.includes('Enter interrupts')")
         page.press("Enter")
@@ -66,6 +66,7 @@ def test_a_whole_session(tmp_path: Path, width: int) -> None:
         page.click(".card button.main", "Answer")
         page.until("document.querySelector('.card .wrong .problem')?.textContent.includes('5')")
         assert page.value("document.activeElement.value") == "9"
+        page.until("!document.querySelector('.card button:disabled')")
         page.value("document.activeElement.select()")
         page.type("2")
         page.click(".card button.main", "Answer")

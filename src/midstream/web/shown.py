@@ -9,6 +9,7 @@ from midstream.api.engine import RunInfo
 from midstream.core.costs import costs, in_words
 from midstream.core.question import Question
 from midstream.core.run import Run, definition_of
+from midstream.safety.capability import SHOWN
 from midstream.safety.rules import in_words as capability_words
 from midstream.safety.sanitize import sanitized
 from midstream.views.calls_in_words import question_heading
@@ -127,7 +128,7 @@ def data_shown(run: Run) -> dict[str, Any]:
 
 def question_shown(run: str, question: Question) -> dict[str, Any]:
     """Return a question as a card shows it: every byte of an approval, and the digest of all of it."""
-    grants = tuple(map(capability_words, question.asks))
+    grants = tuple(capability_words(ask) for ask in question.asks if not ask.startswith(SHOWN))
     tool = question.text.partition("\n")[0]
     return {
         "id": question.id,

@@ -75,7 +75,7 @@ function card(question, kind, ...children) {
   return el(
     "section",
     { class: `card ${kind}`, "aria-labelledby": title, tabindex: -1 },
-    el("h3", { id: title }, question.number ? el("span", { class: "muted" }, `#${question.number} `) : null, question.heading || (kind === "approval" ? "May it?" : "A question")),
+    el("h3", { id: title }, question.heading || (kind === "approval" ? "May it?" : "A question")),
     children.flat(),
     el("p", { class: "problem", role: "alert" }),
   );

@@ -318,7 +318,9 @@ function progress({ call_id, text }) {
 /** A unified diff; each line says by its first sign what it is, the colour only repeats it. */
 export function diff(text) {
   const kinds = { "+": "plus", "-": "minus", "@": "place" };
-  return el("pre", { class: "diff", tabindex: 0 }, text.replace(/\n$/, "").split("\n").map((row) => el("span", { class: kinds[row[0]] }, `${row}\n`)));
+  const rows = text.replace(/\n$/, "").split("\n");
+  const first = rows.findIndex((row) => row.startsWith("@@"));  // before it stand the names of the file
+  return el("pre", { class: "diff", tabindex: 0 }, rows.map((row, number) => el("span", { class: number < first ? "place" : kinds[row[0]] }, `${row}\n`)));
 }
 
 // --- words that wait, and the past ---------------------------------------------------------------------

@@ -129,10 +129,15 @@ function change(id, more) {
 const taken = new Map();  // what this page said, by id: an answer may be found not to fit after its receipt
 addEventListener("midstream-fate", ({ detail: { disposition, input_id: id, text } }) => {
   const said = disposition === "rejected" && taken.get(id);
-  if (!said || !taken.delete(id)) return;
-  keep("out", [...kept("out", []), { ...said, id: newId(), problem: text || "It was not taken." }]);
-  showWaiting();
+  if (said && taken.delete(id)) back(said, text);
 });
+
+/** Keep a line that had no effect, with the reason. Said again it is another one. */
+function back(said, reason) {
+  const others = kept("out", []).filter(({ id }) => id !== said.id);
+  keep("out", [...others, { ...said, id: newId(), problem: reason || "It was not taken." }]);
+  showWaiting();
+}
 
 let isDelivering = false;
 
@@ -154,7 +159,7 @@ export async function deliver() {
         const receipt = await post(`/runs/${of}/say`, said);
         if (of !== run) return;
         if (receipt.handling === "reject") {
-          change(next.id, { problem: receipt.reason || "It was not taken." });
+          back(said, receipt.reason);
         } else {
           taken.set(next.id, said);
           change(next.id, null);

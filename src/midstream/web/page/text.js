@@ -77,7 +77,7 @@ export function fill(parent, ...children) {
 export const at = (id) => document.getElementById(id);
 
 // Only what names a web page whole may be clicked, and it is shown whole: no text of its own hides where it
-// leads. Where a name is written with letters outside ASCII it is not clickable, for it may look like another.
+// leads. What goes on with letters outside ASCII, or with something written out, is none: it may look like another.
 const ADDRESS = /https?:\/\/[!#-;=?-Z_a-z~]+/g;
 
 /** Text, its addresses as links. */
@@ -87,7 +87,7 @@ export function linked(text) {
   for (const found of text.matchAll(ADDRESS)) {
     const address = found[0].replace(/[.,;:!?)'*_]+$/, "");
     const next = text[found.index + found[0].length] ?? " ";
-    if (next > "\x7e" || !URL.canParse(address)) continue;
+    if (next > "\x7e" || next === "\\" || !URL.canParse(address)) continue;
     const { username, password } = new URL(address);
     if (username || password) continue;
     parts.push(text.slice(from, found.index));
