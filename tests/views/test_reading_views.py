@@ -93,6 +93,9 @@ def test_tokens_and_spans_are_said_as_people_do() -> None:
         ("get", {"at": {"deep": 1}}, 'get({"deep":1})'),
         ("get", {"one": 1, "two": 2}, "get(one=1, two=2)"),
         ("get", {}, "get()"),
+        ("edit", {"title": "write", "paths": ["/w/a.py"]}, "edit(write: /w/a.py)"),
+        ("edit", {"title": "Write a.py", "paths": ["/w/a.py"]}, "edit(Write a.py)"),
+        ("execute", {"title": "Shell", "command": "make test"}, "execute(Shell: make test)"),
     ],
 )
 def test_a_call_is_said_by_what_it_is_about(

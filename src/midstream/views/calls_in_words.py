@@ -58,8 +58,14 @@ def call_words(name: str, arguments: Mapping[str, Json]) -> str:
     if name == PROPOSE_PLAN and isinstance(title := arguments.get("title"), str):
         return f"{name}({_short(title)})"  # its card has the steps
     if name in EXTERNAL_KINDS and isinstance(title := arguments.get("title"), str):
-        command = arguments.get("command")
-        more = f": {command}" if isinstance(command, str) and command not in title else ""
+        # Some agents say no more in a title than the name of their tool.
+        command, paths = arguments.get("command"), arguments.get("paths")
+        path = paths[0] if isinstance(paths, list) and paths else None
+        more = ""
+        if isinstance(command, str):
+            more = f": {command}" if command not in title else ""
+        elif isinstance(path, str) and path.rpartition("/")[2] not in title:
+            more = f": {path}"
         return f"{name}({_short(title + more)})"
     main = next((key for key in _MAIN if key in arguments), "")
     if not main and len(arguments) == 1:
