@@ -74,7 +74,10 @@ async def test_the_messages_so_far_find_the_run_again_and_streamed_is_what_whole
             model="role:dude", messages=[*messages, assistant(text), user("How are you?")]
         )
         assert second.choices[0].message.content == "Fine."
-        assert len(await engine.runs()) == 1
+        (run,) = await engine.runs()
+        began = (await engine.facts(run.id))[0].event
+        assert isinstance(began, e.RunStarted)
+        assert began.source == "openai"
 
 
 async def test_equal_conversations_are_never_mixed_up(tmp_path: Path) -> None:

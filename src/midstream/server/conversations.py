@@ -254,7 +254,7 @@ class Conversations:
             )
         key = f"{base}\0{number}"
         if asked.model.startswith("role:"):
-            run = await self._engine.start(asked.model, None, key=key)
+            run = await self._engine.start(asked.model, None, key=key, source=self._source)
             await run.settled()
             return run, _with_history(asked), False
         if asked.is_whole and number and asked.said[-1].text.startswith(_CHORE):
@@ -263,7 +263,7 @@ class Conversations:
                 hint="A workflow does none: choose another task model in the client, or turn that off.",
             )
         words = _newest(asked, ())
-        run = await self._engine.start(asked.model, words, key=key)
+        run = await self._engine.start(asked.model, words, key=key, source=self._source)
         self._begun[run.id] = request if asked.once else ""
         if len(self._begun) > _REMEMBERED:
             del self._begun[next(iter(self._begun))]
