@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import webbrowser
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,6 +26,7 @@ from midstream.system.own_process import (
     STDERR,
     STDIN,
     STDOUT,
+    columns,
     is_terminal,
     load_without_collecting,
     run_until_signalled,
@@ -225,6 +226,8 @@ async def _serve(
             settle_memory()
             first = access.invitation()
             say(*_opened_to(access, host, address), first)
+            if host != "127.0.0.1" and is_terminal(STDOUT):
+                say(*code_of(first, width=columns()))
             is_at_desk = is_terminal(STDOUT) and bool(
                 os.environ.get("DISPLAY")
                 or os.environ.get("WAYLAND_DISPLAY")
@@ -234,7 +237,8 @@ async def _serve(
                 await in_thread(partial(webbrowser.open, first))
             if is_terminal(STDIN) and is_terminal(STDOUT):
                 say("Enter prints another address, for another browser. Ctrl-C ends.")
-                await _invite_on_enter(access)
+                with _inviting_on_enter(access):
+                    await asyncio.Event().wait()
             await asyncio.Event().wait()
 
 
@@ -277,26 +281,30 @@ async def in_console(
 
 
 def with_code(address: str, *, width: int) -> str:
-    """Return an address, and its QR code in half blocks where there is room for it."""
+    """Return the address of a console's runs, and its QR code where there is room for it."""
+    said = "The console is in the browser, on this machine. This address lets one browser in:"
+    return "\n".join((said, address, *code_of(address, width=width)))
+
+
+def code_of(address: str, *, width: int) -> tuple[str, ...]:
+    """Return the QR code of an address in half blocks, nothing where they do not fit."""
     import segno
 
     rows = list(segno.make(address, error="l").matrix)
     quiet = 2
     wide = len(rows) + 2 * quiet
-    said = f"The console is in the browser, on this machine. This address lets one browser in:\n{address}"
     if wide > width:
-        return said
+        return ()
     # Light is what is drawn: as on paper, where the terminal is dark.
     light = [[True] * wide for _ in range(wide + wide % 2)]
     for y, row in enumerate(rows):
         for x, dark in enumerate(row):
             light[y + quiet][x + quiet] = not dark
     halves = {(True, True): "█", (True, False): "▀", (False, True): "▄", (False, False): " "}
-    lines = (
+    return tuple(
         "".join(halves[upper, lower] for upper, lower in zip(*light[y : y + 2], strict=True))
         for y in range(0, len(light), 2)
     )
-    return "\n".join((said, *lines))
 
 
 def _opened_to(access: "Access", host: str, address: str) -> tuple[str, ...]:
@@ -306,22 +314,26 @@ def _opened_to(access: "Access", host: str, address: str) -> tuple[str, ...]:
     if is_loopback(host):
         return ("The console is in the browser, on this machine alone:",)
     return (
-        f"The console is open to every machine that can reach {host}. Who has the password, or the",
-        "address below, has your runs, and may do what they may do here. Nothing is encrypted: use it in",
+        f"The console is open to every machine that can reach {host}. Who has the password, or the "
+        "address below, has your runs, and may do what they may do here. Nothing is encrypted: use it in "
         "a network you trust, or put a reverse proxy with TLS in front (--behind-proxy).",
     )
 
 
-async def _invite_on_enter(access: "Access") -> None:
-    """Print another address for each Enter, until stdin ends."""
-    loop, lines = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(STDIN, lines.set)
-    try:
-        while True:
-            await lines.wait()
-            lines.clear()
-            if not os.read(STDIN, 4096):
-                return
+@contextlib.contextmanager
+def _inviting_on_enter(access: "Access") -> Iterator[None]:
+    """Print another address for each Enter while the block runs, until stdin ends."""
+    loop = asyncio.get_running_loop()
+
+    def entered() -> None:
+        # Here, where it is known that a read does not wait: the loop would stand still with it.
+        if os.read(STDIN, 4096):
             say(access.invitation())
+        else:
+            loop.remove_reader(STDIN)
+
+    loop.add_reader(STDIN, entered)
+    try:
+        yield
     finally:
         loop.remove_reader(STDIN)

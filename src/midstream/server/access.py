@@ -20,6 +20,7 @@ import hmac
 import html
 import ipaddress
 import secrets
+import socket
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -143,6 +144,7 @@ class Access:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._host = host
+        self._reached_as = _reached_as(host)
         self.port = 0
         """The port people's browsers know this process by, once it listens."""
         self._public = public.rstrip("/")
@@ -167,7 +169,7 @@ class Access:
         """Return what a person opens, without an invitation."""
         if self._public:
             return self._public
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host)
+        host = self._reached_as
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def invitation(self) -> str:
@@ -248,8 +250,11 @@ class Access:
             return False
         if name in ("localhost", "127.0.0.1", "[::1]", self._host, f"[{self._host}]"):
             return True
-        # No name can be made to lead here by somebody else where it is an address itself.
-        return not is_loopback(self._host) and _is_address(name.strip("[]"))
+        if is_loopback(self._host):
+            return False
+        # Nobody else can make an address lead here, nor, in one's own network, the machine's name.
+        own = socket.gethostname().lower()
+        return _is_address(name.strip("[]")) or name.lower() in (own, f"{own}.local")
 
     def _caller(self, headers: "_Headers", peer: str) -> Caller | Response:
         """Return whose request it is, or what is answered to nobody's."""
@@ -393,6 +398,19 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _reached_as(host: str) -> str:
+    """Return what others call a host to listen at; of one that means all addresses the one they see."""
+    if host not in ("0.0.0.0", "::"):
+        return host
+    # Nothing is sent: the system only says from where it would be.
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ahead:
+        try:
+            ahead.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(ahead.getsockname()[0])
 
 
 def is_loopback(host: str) -> bool:

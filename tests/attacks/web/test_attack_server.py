@@ -6,6 +6,7 @@ A journal of a person stands behind it; nothing of it is told and nothing of it 
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -80,6 +81,18 @@ async def test_a_name_that_was_made_to_lead_here_is_told_nothing(tmp_path: Path,
             assert found.status_code in (400, 421)
             assert SECRET not in found.text
             assert "set-cookie" not in found.headers
+
+
+async def test_in_a_network_it_is_called_by_its_address_or_its_own_name(tmp_path: Path) -> None:
+    access = Access(host="0.0.0.0", password=Password("correct horse"))
+    own = socket.gethostname()
+    async with site(tmp_path, access), httpx.AsyncClient(trust_env=False) as other:
+        codes = []
+        for name in ("192.168.1.7", own, f"{own}.local", "evil.example", f"{own}.evil.example"):
+            headers = {"host": f"{name}:{access.port}"}
+            url = f"http://127.0.0.1:{access.port}/api/runs"
+            codes.append((await other.get(url, headers=headers)).status_code)
+        assert codes == [401, 401, 401, 421, 421]
 
 
 FOREIGN: dict[str, dict[str, str]] = {

@@ -1,0 +1,60 @@
+"""`midstream web` beside what it serves: who it lets in, and what its terminal is for."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from deadline import DEADLINE_S
+
+from midstream.cli import web
+from midstream.cli.main import exit_code
+from midstream.server.access import Access
+
+
+async def test_each_enter_at_its_terminal_makes_one_address_and_holds_nothing_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: asyncio.Queue[str] = asyncio.Queue()
+    reading, writing = os.pipe()
+    monkeypatch.setattr(web, "STDIN", reading)
+    monkeypatch.setattr(web, "say", said.put_nowait)
+    async with asyncio.timeout(DEADLINE_S):
+        with web._inviting_on_enter(Access()):
+            addresses = []
+            for _ in range(3):
+                os.write(writing, b"\n")
+                addresses.append(await said.get())
+            os.close(writing)
+    assert len(set(addresses)) == 3
+    os.close(reading)
+
+
+REFUSED = {
+    ("--listen", "0.0.0.0:0"): "wants a password",
+    ("--listen", "nope"): "is no address",
+    ("--user-header", "X-User"): "believes whoever sends it",
+    ("--behind-proxy", "mid.example.org"): "is no address",
+    ("--listen", "0.0.0.0:0", "--password-file", "short"): "too short",
+}
+
+
+@pytest.mark.parametrize("options", REFUSED, ids=" ".join)
+def test_what_would_let_others_in_is_refused_with_what_to_do(
+    options: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "short").write_text("short\n")
+    assert exit_code(["web", *options]) == 2
+    assert REFUSED[options] in capfd.readouterr().err
+
+
+def test_the_code_of_an_address_is_drawn_where_it_fits() -> None:
+    rows = web.code_of("http://127.0.0.1:8377/?invite=x", width=80)
+    assert len({len(row) for row in rows}) == 1
+    assert 2 * len(rows) in (len(rows[0]), len(rows[0]) + 1)
+    assert rows[0] == "█" * len(rows[0])  # the quiet zone
+    assert web.code_of("http://127.0.0.1:8377/?invite=x", width=20) == ()
