@@ -19,6 +19,7 @@ from midstream.rehearsal.comparison import replay
 from midstream.rehearsal.record import from_facts
 from midstream.runtime.agent import WorkflowAgent
 from midstream.runtime.external_prompt import BEFORE, CUT, DONE, NOW, told_to
+from midstream.runtime.file_watch import MAX_FILE_BYTES
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.ports import (
     ExternalCall,
@@ -548,3 +549,22 @@ async def test_a_snapshot_keeps_its_sessions_and_the_calls_under_way(tmp_path: P
     assert decode_run(head, pages) == run
     assert run.visit.turn is not None
     assert run.visit.turn.external
+
+
+async def test_what_is_too_large_or_secret_is_named_and_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "large.bin").write_bytes(b"x" * (MAX_FILE_BYTES + 1))
+    (tmp_path / ".env").write_text("KEY=one\n")
+
+    async def sneaks(_: ExternalPrompt, _listener: ExternalListener) -> str:
+        await asyncio.to_thread((tmp_path / "large.bin").write_bytes, b"y")
+        await asyncio.to_thread((tmp_path / ".env").write_text, "KEY=another\n")
+        return "Did."
+
+    async with scene(tmp_path, ONE, sneaks) as here:
+        await here.machine.wait()
+
+    assert here.told.of(e.FileWritten) == []
+    notes = [each.text for each in here.told.of(e.WorkflowOutput) if each.kind == "log"]
+    assert notes == [
+        "Changed, and what it held before was not kept, so /undo cannot put it back: .env, large.bin"
+    ]

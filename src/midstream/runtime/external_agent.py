@@ -117,7 +117,7 @@ class ExternalTurn:
         self._workspace, self._own = await place_of(run, "", world)
         told = await in_thread(partial(told_to, run, agent))
         self._told = told.told
-        request = await with_contents(agent.request(), world.blobs)
+        request = await with_contents(await in_thread(agent.request), world.blobs)
         prompt = ExternalPrompt(
             agent=agent.name,
             acp=agent.spec.program,

@@ -71,11 +71,7 @@ class FileWatch:
         self._recorded.clear()
         found, pack = await in_thread(partial(self._found, self._known, keeps=True))
         key = await self._world.blobs.put(bytes(pack)) if pack else ""
-        self._known = {
-            path: msgspec.structs.replace(seen, pack=key) if seen.pack == _HERE else seen
-            for path, seen in found.items()
-        }
-        data = await in_thread(partial(msgspec.json.encode, self._known))
+        self._known, data = await in_thread(partial(_packed, found, key))
         self.manifest = await self._world.blobs.put(data)
         return self.manifest
 
@@ -91,10 +87,8 @@ class FileWatch:
         now, _ = await in_thread(partial(self._found, before, keeps=False))
         written: list[FileWritten] = []
         lost: list[str] = []
-        for path in sorted({*before, *now}):
+        for path in await in_thread(partial(_different, before, now)):
             old, new = before.get(path), now.get(path)
-            if old == new or (new is not None and old is not None and _is_same(old, new)):
-                continue
             after = None if new is None else await self._kept_now(path)
             if path in self._recorded and self._recorded[path] == after:
                 continue
@@ -176,6 +170,23 @@ _HERE = "here"
 """Stands for the key of the pack that is being made."""
 
 
-def _is_same(old: SeenFile, new: SeenFile) -> bool:
+def _packed(found: dict[str, SeenFile], key: str) -> tuple[dict[str, SeenFile], bytes]:
+    """Return what was found with the pack by its name, and all of it as it is kept."""
+    known = {
+        path: msgspec.structs.replace(seen, pack=key) if seen.pack == _HERE else seen
+        for path, seen in found.items()
+    }
+    return known, msgspec.json.encode(known)
+
+
+def _different(before: dict[str, SeenFile], now: dict[str, SeenFile]) -> list[str]:
+    """Return the paths of files that came, went or hold something else, in order."""
+    paths = before.keys() | now.keys()
+    return sorted(path for path in paths if not _is_same(before.get(path), now.get(path)))
+
+
+def _is_same(old: SeenFile | None, new: SeenFile | None) -> bool:
     """Return whether a file holds what it held, as far as that is known."""
-    return bool(old.digest) and old.digest == new.digest
+    if old == new:
+        return True
+    return old is not None and new is not None and bool(old.digest) and old.digest == new.digest

@@ -45,6 +45,8 @@ from midstream.language.plan import parsing_tools, tools_for
 from midstream.language.spec import ToolSpec
 from midstream.safety.capability import SHOWN, PermissionMode
 
+_EMPTY = "Your reply was empty. Answer, or call a tool."
+
 MAX_MISSES = 3
 """Unusable replies (empty, no required call, unreadable arguments) in one turn before it fails."""
 
@@ -282,7 +284,8 @@ def _model_replied(story: Story, input: inputs.ModelReplied) -> None:
     )
     problem = ""
     if not calls and not input.text.strip() and not has_acted:
-        problem = "Your reply was empty. Answer, or call a tool."
+        is_theirs = external.is_external(run, agent)
+        problem = "Your reply was empty. Answer." if is_theirs else _EMPTY
     elif parsing and not calls:
         problem = f"Answer by calling one of these tools: {', '.join(sorted(parsing))}."
     elif parsed and not is_parsed:
