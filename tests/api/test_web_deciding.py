@@ -174,14 +174,15 @@ async def test_the_list_is_told_what_changes_in_it(here: Place) -> None:
     async with asyncio.timeout(DEADLINE_S):
         owner = await here.engine("Hello.")
         async with page_of(await here.engine()) as page:
+            first = await owner.start("role:dude")
             events = page.events("/api/runs/events")
-            begin = asyncio.ensure_future(anext(events))
-            chat = await owner.start("role:dude", "Hi")
-            name, value, _ = await begin
-            assert (name, value["id"]) == ("run", chat.id)
             async with contextlib.aclosing(events):
-                async for _, value, _ in events:
-                    if value["status"] == "waiting":
+                _, value, _ = await anext(events)
+                assert value["id"] == first.id  # the list as it stands comes first
+                chat = await owner.start("role:dude", "Hi")
+                async for name, value, _ in events:
+                    if value["id"] == chat.id and value["status"] == "waiting":
+                        assert (name, value["title"]) == ("run", "Hi")
                         break
 
 
