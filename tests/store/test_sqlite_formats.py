@@ -12,7 +12,14 @@ from store_kit import edit, every, opened, refusal
 
 from midstream.core import formats
 from midstream.core.codec import FORMAT
-from midstream.core.events import AgentResponded, BranchStarted, Fact, ReplyShown, RunStarted
+from midstream.core.events import (
+    AgentResponded,
+    BranchStarted,
+    Fact,
+    ReplyShown,
+    RunStarted,
+    ToolCalled,
+)
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
@@ -46,6 +53,8 @@ CHECKSUMS = {
     "9/journal.sql": "051a01a57e6cc5b5c2bbd8b5ab613c07cb4b0d24fbb7fe358b79c95ae71d1b26",
     "10/export.jsonl": "3ef38effb791651d17d7fbbe73c83f8c7387229279e95f4ab7ce8e8a13eeb451",
     "10/journal.sql": "8ea0c342011d12b681172cc77429bb6b9d3136eccf3fb5222af535eb62672406",
+    "11/export.jsonl": "dcbd5ab11bb2eaaf73f657d0fc9a9ce6e066141464771fc3fb0f1726c081b613",
+    "11/journal.sql": "1b95f16a645cf7d401625fbcddb3cb5433d4d7d918af03eca4b2149a3ce9afa6",
 }
 """What was released, in SHA-256. Lines are added here and never changed: old journals stay as they are."""
 
@@ -318,6 +327,31 @@ async def test_the_journal_of_the_tenth_format_is_read_whole(tmp_path: Path) -> 
         checked = next(result for message in run.contexts["chat"] for result in message.results)
         assert checked.trimmed
         assert run.hooked == ("run",)
+
+
+async def test_the_journal_of_the_eleventh_format_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await asyncio.to_thread(golden, path, 11)
+    async with opened(path) as store:
+        told = await store.read("goldencc")
+        run = Run(id="goldencc")
+        for each in told:
+            assert isinstance(each.event, Fact)
+            run = apply(run, each.event)
+
+        assert [(kept.id, kept.seq, kept.damaged) for kept in await every(store)] == [
+            ("f", 3, ""),
+            ("goldencc", len(told), ""),
+            ("r", 5, ""),
+        ]
+        first = told[0].event
+        assert isinstance(first, RunStarted)
+        assert first.source == "web"
+        kinds = {envelope.type for envelope in told}
+        assert kinds >= {"agent_prompted", "agent_stopped", "workspace_seen"}
+        calls = [each.event for each in told if isinstance(each.event, ToolCalled)]
+        assert [call.external for call in calls] == ["once", "read"]
+        assert run.sessions["claude"].id == "s1"
 
 
 async def test_the_journal_of_the_first_format_goes_on(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ from midstream.language import spec
 from midstream.language.plan import NO_PLAN
 from midstream.safety.redaction import Redactor
 
-FORMAT = 10
+FORMAT = 11
 """The format of the facts written by this version.
 
 1: runs that are in one state at a time. 2: what happens in branches, waits, tools that states call.

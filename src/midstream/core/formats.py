@@ -38,6 +38,7 @@ UPGRADES: dict[int, Upgrade] = {
     7: lambda fact: fact,
     8: lambda fact: fact,
     9: lambda fact: fact,
+    10: lambda fact: fact,
 }
 """For each older format: how one of its facts, as a JSON object, reads in the next format."""
 
