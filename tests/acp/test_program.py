@@ -116,6 +116,24 @@ def test_nothing_but_the_protocol_is_on_stdout(work: Path, home: Path) -> None:
         assert word in told
 
 
+@pytest.mark.parametrize("stdin", ["/dev/null", __file__])
+def test_what_is_no_pipe_is_said_and_nothing_hangs(work: Path, stdin: str) -> None:
+    with Path(stdin).open() as given:
+        ended = subprocess.run(
+            [sys.executable, "-m", "midstream", "acp"],
+            cwd=work,
+            stdin=given,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == (
+        "midstream: midstream acp talks to an editor over pipes, and its stdin is none. "
+        "Let the editor start it: docs/editors.md says how.\n"
+    )
+
+
 @pytest.mark.needs("npm")
 def test_the_official_client_talks_to_it(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate()

@@ -89,7 +89,8 @@ def begin(page: Page, words: str) -> None:
         page.click("#back")
     page.click("#begin")
     page.until("document.querySelector('#start-what input:checked')")
-    page.click("#start-what label", "Chat with dude")
+    first = page.value("document.querySelector('#start-what label:has(input:checked)').innerText")
+    assert first == "Chat with dude"
     page.click("#start-input")
     page.type(words)
     page.click("#start-form button.main")

@@ -76,6 +76,9 @@ def test_a_whole_session(tmp_path: Path, width: int) -> None:
         card = page.text(".card.approval")
         assert "return x or 0" in card
         assert "return x if x else 0" in card
+        assert card.count("#2 ") == 1
+        grants = card.partition("A yes for this run allows: ")[2]
+        assert grants.splitlines()[0] == "write: app.py"
         assert page.value(HOLDS_WIDTH)
         decide(page, "Yes, once")
         page.shows("It is shorter now.", "#items")

@@ -7,6 +7,7 @@ import os
 import random
 import re
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -177,6 +178,14 @@ def test_what_cannot_be_served_says_why(
     monkeypatch.chdir(tmp_path)
     assert exit_code(["serve"]) != 0
     assert "Name what is: --web, --mcp, --openai, --agui." in capfd.readouterr().err
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert exit_code(["serve", "--openai", "--port", port]) != 0
+        assert f"Nothing can listen at 127.0.0.1:{port}: Address already in use. Choose" in (
+            capfd.readouterr().err
+        )
+    assert exit_code(["serve", "--openai", "--port", "1", "--listen", "0.0.0.0:8377"]) != 0
+    assert "Leave --port 1 out." in capfd.readouterr().err
     key = user_state_dir(os.environ) / "serve.key"
     key.parent.mkdir(parents=True, exist_ok=True)
     key.write_text("k" * 40)

@@ -292,7 +292,7 @@ def _store_or_memory(config: ConfigManager, options: Options) -> "tuple[Store, t
         return MemoryStore(), (f"Runs are kept only in memory until midstream ends. {error}",)
 
 
-_WITHOUT = "--no-journal runs without one, but then nothing is kept."
+_WITHOUT = "midstream run and chat go without one with --no-journal, but then nothing is kept."
 
 
 def _send_traces(config: ConfigManager, engine: "LocalEngine") -> tuple[str, ...]:

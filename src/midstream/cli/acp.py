@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import stat
 import sys
 
 import click
@@ -18,6 +19,7 @@ from midstream.system.own_process import STDERR, STDIN, STDOUT, is_terminal, run
 @takes(*SETTINGS, ALLOW)
 def acp(options: Options) -> int:
     """Be the agent of an editor (Zed, JetBrains, Emacs, neovim): it starts this, and talks on stdin."""
+    _require_pipes()
     if is_terminal(STDIN):
         note("midstream acp is started by an editor, which speaks to it on stdin: docs/editors.md.")
     # What handlers, libraries and programs print goes to stderr: stdout has the protocol and nothing else.
@@ -31,20 +33,33 @@ def acp(options: Options) -> int:
     return FINISHED
 
 
+def _require_pipes() -> None:
+    """Return if an event loop can wait for stdin and stdout; it would fail on a file, or hang on /dev/null.
+
+    Raises:
+        UserMistake: it cannot.
+    """
+    for name, descriptor in (("stdin", STDIN), ("stdout", STDOUT)):
+        try:
+            mode = os.fstat(descriptor).st_mode
+        except OSError:
+            mode = 0
+        if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or is_terminal(descriptor)):
+            raise UserMistake(
+                f"midstream acp talks to an editor over pipes, and its {name} is none.",
+                hint="Let the editor start it: docs/editors.md says how.",
+            )
+
+
 async def _served(options: Options, out: int) -> None:
     from midstream.acp.door import Door, Settings
 
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
-    try:
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
-        way, protocol = await loop.connect_write_pipe(
-            asyncio.streams.FlowControlMixin, os.fdopen(os.dup(out), "wb", buffering=0)
-        )
-    except (OSError, ValueError) as error:
-        raise UserMistake(
-            f"stdin and stdout are no pipes: {error}.", hint="An editor starts midstream acp."
-        ) from None
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    way, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, os.fdopen(os.dup(out), "wb", buffering=0)
+    )
     writer = asyncio.StreamWriter(way, protocol, None, loop)
     settings = Settings(
         model=options.model,

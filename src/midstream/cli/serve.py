@@ -62,7 +62,7 @@ def serve(
         raise UserMistake(
             "Nothing is to be served.", hint="Name what is: --web, --mcp, --openai, --agui."
         )
-    require_extra()
+    require_extra("midstream serve")
     config = configured(options)
     if options.trusts_workspace is None:
         require_trust(config)

@@ -108,8 +108,8 @@ def web(
     return FINISHED
 
 
-def require_extra() -> None:
-    """Return if what serves is installed.
+def require_extra(what: str = "The console in a browser") -> None:
+    """Return if what serves is installed; `what` needs it.
 
     Raises:
         UserMistake: it is not.
@@ -120,7 +120,7 @@ def require_extra() -> None:
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise UserMistake(
-            f"The console in a browser needs a library that is not installed ({error.name}).",
+            f"{what} needs a library that is not installed ({error.name}).",
             hint="Run: pip install 'midstream[web]'",
         ) from None
 
@@ -135,7 +135,9 @@ def where_of(listen: str | None, port: int | None) -> tuple[str, int | None]:
         return "127.0.0.1", port
     host, colon, text = listen.rpartition(":")
     host = host.strip("[]")
-    if not (colon and host and text.isdigit() and int(text) < 65536) or port is not None:
+    if port is not None:
+        raise UserMistake("--listen names the port, too.", hint=f"Leave --port {port} out.")
+    if not (colon and host and text.isdigit() and int(text) < 65536):
         raise UserMistake(
             f"--listen {listen} is no address.", hint="Write HOST:PORT, such as 0.0.0.0:8377."
         )

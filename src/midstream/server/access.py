@@ -328,9 +328,8 @@ class Access:
         if len(self._sessions) > _MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         if self._kept is not None:
-            kept = {digest.hex(): until for digest, until in self._sessions.items()}
             with contextlib.suppress(OSError, WorldTrouble):  # then it lives as long as the process
-                await in_thread(partial(write_whole, self._kept, msgspec.json.encode(kept)))
+                await in_thread(partial(_keep, self._kept, dict(self._sessions), self._now()))
         found = _page(200, "Welcome.", '<p><a href="/">Go on</a></p>', refresh=True)
         found.set_cookie(
             self._cookie_name,
@@ -357,6 +356,14 @@ def _sessions_in(kept: Path | None) -> dict[bytes, float]:
         return {bytes.fromhex(digest): until for digest, until in found.items()}
     except (MidstreamError, OSError, ValueError, msgspec.MsgspecError):
         return {}
+
+
+def _keep(file: Path, sessions: dict[bytes, float], now: float) -> None:
+    """Write sessions to a file, beside those that other servers keep there. Blocks for a moment."""
+    every = _sessions_in(file) | sessions
+    lasting = sorted((until, digest.hex()) for digest, until in every.items() if until > now)
+    kept = {digest: until for until, digest in lasting[-_MAX_SESSIONS:]}
+    write_whole(file, msgspec.json.encode(kept))
 
 
 # --- the parts of a request ---------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from midstream.config.private_files import reason
 from midstream.language.errors import REPORT_BUG, MidstreamError, UserMistake, WorldTrouble
 from midstream.server.access import CALLER, Access, Caller
 from midstream.system.offloop import in_thread
@@ -158,7 +159,7 @@ def _bound(host: str, port: int | None) -> socket.socket:
         UserMistake: there can be none.
     """
     ports = range(PORT, PORT + _PORTS_TRIED) if port is None else (port,)
-    trouble: OSError | None = None
+    trouble = OSError()
     for each in ports:
         try:
             family, _, _, _, address = socket.getaddrinfo(host, each, type=socket.SOCK_STREAM)[0]
@@ -168,8 +169,9 @@ def _bound(host: str, port: int | None) -> socket.socket:
         else:
             made.setblocking(False)
             return made
+    why = trouble.strerror if isinstance(trouble, socket.gaierror) else reason(trouble)
     where = f"{host}:{ports[0]}"
     raise UserMistake(
-        f"Nothing can listen at {where}: {trouble}.",
-        hint="Choose another port with --port, or 0 for one that is free.",
+        f"Nothing can listen at {where}: {why}.",
+        hint="Choose another address or port; port 0 is any that is free.",
     )

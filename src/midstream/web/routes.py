@@ -206,7 +206,8 @@ class Web:
 
     async def _workflows(self, request: Request) -> Response:
         workflows, roles = await self._engine.workflows(), await self._engine.roles()
-        return _json({"workflows": clean(workflows), "roles": list(roles)})
+        start = str(self._engine.controls.start_mode)
+        return _json({"workflows": clean(workflows), "roles": list(roles), "start": start})
 
     async def _runs(self, request: Request) -> Response:
         limit = min(_number(request, "limit", 50), _MOST_RUNS)

@@ -16,6 +16,7 @@ import httpx
 import pytest
 from browser_kit import Page, let_in, serving
 from deadline import DEADLINE_S
+from starlette.types import Receive, Scope, Send
 from tables import table
 
 import midstream
@@ -233,6 +234,20 @@ async def test_a_session_outlives_the_server_and_ends_by_itself(tmp_path: Path) 
             assert (await person.get("/api/runs")).status_code == 200
             clock.time += 8 * 24 * 3600
             assert (await person.get("/api/runs")).status_code == 401
+
+
+async def test_servers_side_by_side_keep_each_others_sessions(tmp_path: Path) -> None:
+    kept = tmp_path / "sessions.json"
+    first, second = (Access(kept=kept) for _ in range(2))
+    for each in (first, second):
+        each.listening(8377)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(each.guarded(_nothing))) as page:
+            assert (await page.get(each.invitation())).status_code == 200
+    assert len(json.loads(kept.read_text())) == 2
+
+
+async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
+    raise AssertionError("an invitation is answered before any door")
 
 
 async def test_every_answer_keeps_a_browser_to_this_page(tmp_path: Path) -> None:

@@ -78,8 +78,11 @@ export async function offer() {
   at("start-input").value = localStorage.getItem("midstream:start") ?? "";
   const held = at("start-what").querySelector("input:checked")?.value;
   try {
-    const { workflows = {}, roles = [] } = await get("/workflows");
+    const { workflows = {}, roles = [], start } = await get("/workflows");
     const all = [...roles.map((role) => [`role:${role}`, `Chat with ${role}`, ""]), ...Object.entries(workflows).map(([name, about]) => [name, name, about])];
+    // First what a console here would begin with, so that the choice that is made stands on the screen.
+    const isStart = ([value]) => value === start || `workflow:${value}` === start;
+    all.sort((one, other) => isStart(other) - isStart(one));
     fill(
       at("start-what"),
       el("legend", {}, "With whom, or with what"),
