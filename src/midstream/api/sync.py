@@ -282,6 +282,10 @@ class SyncEngine:
         """Return what a list shows of a run; see `Engine.info`."""
         return self._loop.wait(self._engine.info(id))
 
+    def changed(self, timeout_s: float) -> None:
+        """Return once something may have been written to the journal, or in time; see `Engine.changed`."""
+        self._loop.wait(self._engine.changed(timeout_s))
+
     def keep_picture(self, data: bytes, name: str = "") -> str:
         """Return the mark of a picture that is kept; see `Engine.keep_picture`."""
         return self._loop.wait(self._engine.keep_picture(data, name))
