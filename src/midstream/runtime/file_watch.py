@@ -19,6 +19,7 @@ from midstream.runtime.effects import kept_unless_secret
 from midstream.runtime.ports import World
 from midstream.safety.capability import Capability, forbids_secrets
 from midstream.system.offloop import in_thread
+from midstream.system.put_in_place import BESIDE
 from midstream.system.walk import walk
 from midstream.system.workspace_paths import Place, read_bytes
 from midstream.views.side_effects import SEEN
@@ -131,7 +132,8 @@ class FileWatch:
     def _files(self) -> Iterator[tuple[str, int, int]]:
         count = 0
         for entry in walk(self._place):
-            if entry.is_folder or entry.link is not None:
+            # Another branch's file may be about to be put in its place.
+            if entry.is_folder or entry.link is not None or entry.path.endswith(BESIDE):
                 continue
             count += 1
             if count > MAX_FILES:

@@ -34,6 +34,9 @@ from midstream.system.workspace_paths import (
 MAX_KEPT_BYTES: Final = 100_000_000
 """The largest file that is replaced: what it held is kept, so that the change can be taken back."""
 
+BESIDE: Final = ".midstream-tmp"
+"""How the names end of files that stand beside those they are about to replace."""
+
 
 def guards(place: Place) -> tuple[str, ...]:
     """Return for each name of a place why writing there always takes a yes, "" where it does not."""
@@ -136,7 +139,7 @@ def _put_in_place(
         with opened_folder(parent_of(place), create=True) as folder:
             found = found_in(folder, place)
             # The name must not grow past the limit of 255 bytes.
-            beside = f".{os.urandom(6).hex()}.midstream-tmp"
+            beside = f".{os.urandom(6).hex()}{BESIDE}"
             try:
                 _write_new(folder, beside, data, found)
                 # Somebody may have saved the file meanwhile: their work is not undone.
