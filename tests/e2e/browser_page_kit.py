@@ -86,7 +86,7 @@ def page_of(
 def begin(page: Page, words: str) -> None:
     """Begin a chat with the role dude, as a person does."""
     if page.value("document.body.className.includes('on-run') && innerWidth < 720"):
-        page.click("#back")
+        page.click("#run .back")
     page.click("#begin")
     page.until("document.querySelector('#start-what input:checked')")
     first = page.value("document.querySelector('#start-what label:has(input:checked)').innerText")

@@ -101,6 +101,11 @@ def test_a_whole_session(tmp_path: Path, width: int) -> None:
         assert "Look at app.py" in str(page.value(WORDS))
         assert "It is shorter" not in str(page.value(WORDS))
         page.until("document.querySelector('#run-doing').textContent.startsWith('Then: ')")
+        page.click("#now")
+        page.shows("waiting for your words", "#run-doing")
+        assert "It is shorter" in str(page.value(WORDS))
+        while "only f" in str(page.value(WORDS)):
+            page.click("#earlier")
         first = str(page.value("location.hash"))
         page.click("#fork")
         page.click("#sure-yes")

@@ -134,9 +134,10 @@ function route() {
     run = "";
   }
   showDetails(Boolean(id) && matchMedia("(min-width: 1100px)").matches, false);
-  if (isNew) runs.offer().then(() => at("start-input").focus());
   // Where fingers type, a keyboard on the screen would come up by itself.
-  else if (id && !matchMedia("(pointer: coarse)").matches) at("line").focus();
+  const types = !matchMedia("(pointer: coarse)").matches;
+  if (isNew) runs.offer().then(() => types && at("start-input").focus());
+  else if (id && types) at("line").focus();
 }
 addEventListener("hashchange", route);
 at("begin").addEventListener("click", () => (location.hash = "#/new"));

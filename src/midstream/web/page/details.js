@@ -122,7 +122,10 @@ function go(seq) {
   clearTimeout(asking);
   if (until === null) {
     drawn = "";
-    if (latest) machine(null);
+    if (latest) {
+      machine(null);
+      fill(at("run-doing"), latest.doing || latest.status || "");
+    }
     return void refresh();
   }
   asking = setTimeout(async () => {
