@@ -34,6 +34,7 @@ _KINDS: Final = frozenset(
         "other",
     )
 )
+_CHANGES: Final = frozenset(("edit", "delete", "move"))
 _STATUSES: Final = frozenset(("pending", "in_progress", "completed", "failed"))
 _CONTENT: Final = frozenset(("content", "diff", "terminal"))
 
@@ -141,11 +142,13 @@ def _with(call: ExternalCall, update: ToolCallUpdate) -> ExternalCall:
         ]
     )
     call = replace(call, paths=tuple(paths)[:_MAX_PATHS], url=_text(given, "url") or call.url)
+    # A file is changed by commands of another sort ("create"). Where files are looked at, or nobody knows
+    # what is done, a command line is one, whatever the call is said to be.
+    command = "" if call.kind in _CHANGES else _text(given, "command", "cmd")
     if call.kind == "execute":
         # Some say the command line in the title alone. What was said last counts: that is asked about.
-        command = _text(given, "command", "cmd") or (update.title and call.title) or call.command
-        call = replace(call, command=command)
-    return call
+        command = command or (update.title and call.title) or ""
+    return replace(call, command=command or call.command)
 
 
 def _text(given: dict[str, Json], *keys: str) -> str:

@@ -7,6 +7,7 @@ Before and after, the files of the workspace are looked at: what it changes with
 
 import asyncio
 import secrets
+from collections import defaultdict
 from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 
@@ -42,6 +43,7 @@ from midstream.runtime.ports import (
     ExternalPrompt,
     ModelReply,
     Permission,
+    ProposedText,
     Review,
     ToolContext,
     World,
@@ -90,9 +92,11 @@ class ExternalTurn:
         self._prefix = secrets.token_hex(4)
         self._ids: dict[str, str] = {}
         self._paths: dict[str, tuple[str, ...]] = {}
-        self._shown: dict[tuple[str, str], str] = {}
         self._calls: dict[str, OpenCall] = {}
-        self._granted: dict[str, tuple[str, ...]] = {}
+        # The texts that the last yes to a call was to, by their paths.
+        self._granted: dict[str, dict[str, ProposedText]] = {}
+        # A yes is to one thing: what is asked about a call waits for what was asked before.
+        self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._moved = asyncio.Event()
         self._told = 0
         self._workspace = world.workspace
@@ -197,8 +201,6 @@ class ExternalTurn:
 
     async def _called(self, call: ExternalCall) -> str:
         known = self._ids.get(call.id)
-        for text in call.texts:
-            self._shown[(call.id, text.path)] = text.new
         if known is not None:
             return known
         id = self._ids[call.id] = f"x{self._prefix}_{len(self._ids) + 1}"
@@ -223,6 +225,11 @@ class ExternalTurn:
     async def permit(self, call: ExternalCall) -> Permission:
         """Return whether it may make a call, by the policy and the person."""
         id = await self._called(call)
+        async with self._asking[id]:
+            return await self._permitted(id, call)
+
+    async def _permitted(self, id: str, call: ExternalCall) -> Permission:
+        self._granted.pop(id, None)
         if self._flight.is_closed:
             return _STOPPED
         kind = call.kind if call.kind in EXTERNAL_KINDS else "other"
@@ -251,8 +258,8 @@ class ExternalTurn:
             )
         review = await world.tools.review(EXTERNAL_CALL, arguments, self._context(id))
         permission = await self._judge(id, await self._reviewed(id, review, ran))
-        if permission.is_granted:
-            self._granted[id] = review.asks
+        if permission.is_granted and review.kind == "ask":
+            self._granted[id] = {text.path: text for text in call.texts}
         return permission
 
     async def _reviewed(
@@ -322,15 +329,17 @@ class ExternalTurn:
     async def write_text(self, path: str, text: str) -> None:
         """Write a file as the file tools do: judged, and recorded before it is written."""
         theirs, id = await self._call_about(path)
+        async with self._asking[id]:
+            await self._written(theirs, id, path, text)
+
+    async def _written(self, theirs: str, id: str, path: str, text: str) -> None:
         arguments: dict[str, Json] = {"path": path, "content": text}
         context = self._context(id)
         review = await self._world.tools.review("write_file", arguments, context)
         granted: tuple[str, ...] = ()
         if review.kind != "allow":
             granted = review.asks
-            # A yes to a call that showed this very text is one to writing it.
-            was_shown = id in self._granted and self._shown.get((theirs, path)) == text
-            if review.kind == "deny" or not was_shown:
+            if review.kind == "deny" or not await self._was_shown(id, path, text):
                 permission = await self._judge(id, await self._reviewed(id, review))
                 if not permission.is_granted:
                     raise UserMistake(
@@ -357,6 +366,17 @@ class ExternalTurn:
             )
         if self._watch is not None:
             await in_thread(partial(self._watch.recorded, self._workspace / path, text))
+
+    async def _was_shown(self, id: str, path: str, text: str) -> bool:
+        """Return whether a yes was to this very text, shown as the change that it is to the file."""
+        shown = self._granted.get(id, {}).get(path)
+        if shown is None or shown.new != text:
+            return False
+        try:
+            data = await in_thread(lambda: read_bytes(locate(self._workspace, path)))
+        except MidstreamError as error:
+            return shown.old is None and isinstance(error.__cause__, FileNotFoundError)
+        return bytes(data) == (shown.old or "").encode("utf-8", "surrogatepass")
 
     async def _call_about(self, path: str) -> tuple[str, str]:
         """Return the call that a write belongs to: one of the agent's that names the file, or a new one."""

@@ -42,8 +42,10 @@ def _plan(
     context: ToolContext,
 ) -> Planned:
     requests: list[Capability] = []
-    for path in dict.fromkeys((*paths, *(str(text.get("path")) for text in texts))):
+    for path in dict.fromkeys(paths):
         requests += _of_path(kind, path, context)
+    for path in dict.fromkeys(str(text.get("path")) for text in texts):
+        requests += _of_path("edit", path, context)  # whatever it calls itself
     if command:
         run = read_command(command)
         requests += [run, outside(run)]
