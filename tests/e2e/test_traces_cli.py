@@ -100,8 +100,8 @@ def test_what_went_wrong_is_one_line(tmp_path: Path) -> None:
     heard = [line for line in out.splitlines() if json.loads(line)["type"] == "listener_failed"]
     assert len(heard) + err.count("not all traces") + err.count("Not all traces") == 1
 
-    code, _, err = program.ran("export", id, "--otlp", gone)
-    assert code == 1
+    code, out, err = program.ran("export", id, "--otlp", gone)
+    assert (code, out) == (1, "")
     assert "cannot be reached" in err
     assert program.ran("export", id, "--otlp", "nonsense:1")[0] == 2
     assert program.ran("export", id, "x.jsonl", "--content")[0] == 2

@@ -181,10 +181,12 @@ def _opened(
 
     lines = [f"midstream serves {workspace} to this machine alone:"]
     if not is_loopback(host):
+        ways = {"the key": doors.keys() != {"web"}, "the password": "web" in doors}
+        who = " or ".join(name for name, counts in ways.items() if counts)
         lines = [
-            f"midstream serves {workspace} to every machine that can reach {host}. Who has the key, or",
-            "the password, has your runs, and what they may do here. Nothing is encrypted: use it in a",
-            "network you trust, or put a reverse proxy with TLS in front (--behind-proxy).",
+            f"midstream serves {workspace} to every machine that can reach {host}. Who has {who} has",
+            "your runs, and may do what they may do here. Nothing is encrypted: use it in a network you",
+            "trust, or put a reverse proxy with TLS in front (--behind-proxy).",
         ]
     where = {
         "web": lambda: f"{access.invitation()}   (lets one browser in, once)",

@@ -292,6 +292,10 @@ def _send(options: Options, run: str, url: str, content: bool) -> int:
     rest = f" {counted(sent.open, 'span')} will end later: send it again then." if sent.open else ""
     where = without_password(to.traces or to.metrics)
     words = f"Sent {spans} and {metrics} of run {sent.run} to {where}.{rest}"
+    if sent.open and not (sent.spans or sent.metrics):
+        words = (
+            f"Nothing of run {sent.run} has ended yet, so nothing was sent: export it again later."
+        )
     answer(options, {"type": "sent", **msgspec.to_builtins(sent)}, words)
     return FINISHED
 

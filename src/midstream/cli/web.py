@@ -285,7 +285,8 @@ async def in_console(
 def with_code(address: str, *, width: int) -> str:
     """Return the address of a console's runs, and its QR code where there is room for it."""
     said = "The console is in the browser, on this machine. This address lets one browser in:"
-    return "\n".join((said, address, *code_of(address, width=width)))
+    others = "Another device, such as a phone, gets in by midstream web --listen HOST:PORT."
+    return "\n".join((said, address, *code_of(address, width=width), others))
 
 
 def code_of(address: str, *, width: int) -> tuple[str, ...]:
