@@ -11,6 +11,7 @@ from midstream.core.notices import Envelope
 from midstream.language.names import Effect, Outcome
 from midstream.language.spec import Definition, ToolSpec, Workflow
 from midstream.views.side_effects import (
+    SEEN,
     FileChange,
     MadeCall,
     SideEffects,
@@ -236,3 +237,24 @@ def test_a_worktree_that_was_opened_is_told_only_if_that_went_wrong() -> None:
 
     assert in_words(opened) == ()
     assert in_words(failed) == ("open_worktree: {} (failed)",)
+
+
+def test_what_an_external_agent_did_to_files_itself_is_told_by_the_look_at_them() -> None:
+    def theirs(id: str, kind: str, **arguments: Any) -> e.ToolCalled:
+        return e.ToolCalled(call_id=id, name=kind, arguments=arguments, agent="a", external="once")
+
+    effects = done(
+        theirs("x1", "edit", title="Write a.py", paths=["/w/a.py"]),
+        returned("edit", "x1"),
+        theirs("x2", "edit", title="Write .hidden/b.py", paths=["/w/.hidden/b.py"]),
+        returned("edit", "x2"),
+        theirs("x3", "execute", title="make", command="make", paths=["/w/a.py"]),
+        returned("execute", "x3"),
+        wrote("/w/a.py", "aa", "bb", SEEN),
+    )
+
+    assert in_words(effects) == (
+        'edit: {"title":"Write .hidden/b.py","paths":["/w/.hidden/b.py"]} (completed)',
+        "execute: make (completed)",
+        "/w/a.py: changed",
+    )

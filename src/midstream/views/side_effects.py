@@ -27,8 +27,8 @@ _MAX_WORDS = 300
 class MadeCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call of a `once` tool. `outcome` None: it had not ended by the run's last fact.
 
-    `seq` is where it began. `command` is what it ran, for a tool that runs commands. `has_files`: it
-    recorded the files it wrote, so that they tell what it did.
+    `seq` is where it began. `command` is what it ran, for a tool that runs commands. `has_files`: the
+    files it wrote are recorded, so that they tell what it did.
     """
 
     seq: int
@@ -102,7 +102,9 @@ def side_effects(facts: Iterable[Envelope], after: int) -> SideEffects:
         after: the point, as a seq.
     """
     tools: Mapping[str, ToolSpec] = {}
+    workspace = ""
     calls: dict[str, MadeCall] = {}
+    theirs: set[str] = set()
     writes: dict[str, list[tuple[int, e.FileWritten]]] = {}
     completed: set[str] = {SEEN}
     for envelope in facts:
@@ -110,6 +112,8 @@ def side_effects(facts: Iterable[Envelope], after: int) -> SideEffects:
         match envelope.event:
             case e.RunStarted(definition=definition) | e.DefinitionChanged(definition=definition):
                 tools = definition.tools
+                if isinstance(envelope.event, e.RunStarted):
+                    workspace = envelope.event.workspace
             case e.ToolCalled() as made:
                 # A tool nobody declares any more may have done anything.
                 effect = made.external or (
@@ -117,6 +121,8 @@ def side_effects(facts: Iterable[Envelope], after: int) -> SideEffects:
                 )
                 if effect == "once":
                     calls[made.call_id] = _begun(seq, made)
+                if made.external is not None and made.name in _ON_FILES:
+                    theirs.add(made.call_id)
             case e.FileWritten(call_id=call_id) if call_id == PUT_BACK or (
                 call_id == SEEN and seq <= after
             ):
@@ -137,6 +143,12 @@ def side_effects(facts: Iterable[Envelope], after: int) -> SideEffects:
                     calls[ended.call_id] = msgspec.structs.replace(known, outcome=ended.outcome)
             case _:
                 pass
+    seen = {written.path: seq for seq, written in writes.get(SEEN, ())}
+    for id in theirs & calls.keys():
+        # What an external agent did to a file itself is known by the look at the files after it.
+        named = _paths_of(calls[id], workspace)
+        is_seen = bool(named) and all(seen.get(path, 0) > calls[id].seq for path in named)
+        calls[id] = msgspec.structs.replace(calls[id], has_files=calls[id].has_files or is_seen)
     done = tuple(call for call in calls.values() if call.outcome not in _HARMLESS)
     flat = sorted((item for items in writes.values() for item in items), key=lambda item: item[0])
     return SideEffects(calls=done, files=_by_file(flat, completed))
@@ -151,6 +163,16 @@ def _begun(seq: int, made: e.ToolCalled) -> MadeCall:
         arguments=made.arguments,
         command=command if isinstance(command, str) else "",
     )
+
+
+_ON_FILES = frozenset({"edit", "delete", "move"})
+"""Kinds of calls of an external agent that do nothing but change the files they name."""
+
+
+def _paths_of(call: MadeCall, workspace: str) -> list[str]:
+    paths = call.arguments.get("paths")
+    named = [each for each in paths if isinstance(each, str)] if isinstance(paths, list) else []
+    return [each if each.startswith("/") else f"{workspace}/{each}" for each in named]
 
 
 def _by_file(
