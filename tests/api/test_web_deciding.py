@@ -92,6 +92,26 @@ async def test_unasked_words_halt_and_what_streamed_comes_with_them(here: Place)
             assert (words["source"], words["input_id"]) == ("web", "n")
 
 
+async def test_a_long_text_that_streamed_comes_whole_in_pieces(here: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        gate = Gate()
+        hostile = "\x1b" * 9_000 + "end"
+        engine = await here.engine(says(hostile, " more", gate=gate, after=1))
+        run = await engine.start(TALK, "tell")
+        async with page_of(engine) as page:
+            await gate.reached()
+            pieces: list[str] = []
+            async with contextlib.aclosing(page.events(f"/api/runs/{run.id}/events")) as events:
+                async for name, value, _ in events:
+                    if name == "delta":
+                        assert value["so_far"] is (not pieces)
+                        pieces.append(value["text"])
+                    if "".join(pieces).endswith("end"):
+                        break
+            assert "".join(pieces) == "␛" * 9_000 + "end"
+            assert max(map(len, pieces)) <= 4_000
+
+
 async def test_words_take_up_a_run_that_no_process_runs(here: Place) -> None:
     async with asyncio.timeout(DEADLINE_S):
         first = await here.engine("Hello.")

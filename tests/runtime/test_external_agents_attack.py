@@ -7,6 +7,7 @@ import pytest
 from test_external_agents import ONE, Scene, edit, scene
 
 from midstream.agents.tool_calls import Calls
+from midstream.core import events as e
 from midstream.core.question import Decision
 from midstream.language.errors import MidstreamError
 from midstream.runtime.ports import ExternalCall, ExternalListener, ExternalPrompt, ProposedText
@@ -131,3 +132,15 @@ async def test_a_command_line_is_judged_as_one_whatever_the_call_is_said_to_be(
         assert (await here.machine.wait()).output == "False"
 
     assert "$ bash -lc rm -rf x" in shown[0]
+
+
+async def test_a_secrets_file_that_it_makes_is_named_and_not_kept(tmp_path: Path) -> None:
+    async def sneaks(_: ExternalPrompt, _listener: ExternalListener) -> str:
+        await asyncio.to_thread((tmp_path / ".env").write_text, "PLAIN=words of nobody\n")
+        return "Did."
+
+    async with scene(tmp_path, ONE, sneaks) as here:
+        await here.machine.wait()
+
+    assert here.told.of(e.FileWritten) == []
+    assert ".env" in here.told.of(e.WorkflowOutput)[0].text

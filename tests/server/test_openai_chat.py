@@ -505,3 +505,9 @@ async def test_whatever_clients_do_no_word_is_lost_or_said_twice(tmp_path: Path,
             heard += [line.text for line in run.run.inbox.lines.values()]
         assert sorted(heard) == sorted(word for words in spoken for word in words)
         assert len(await engine.runs(limit=None)) == 12
+
+
+def test_messages_are_sorted_out_once_however_many_they_are() -> None:
+    asked = Asked(model="role:dude", messages=(Message("system", "Be."), Message("user", "Hi")))
+    assert asked.said is asked.said
+    assert [each.text for each in asked.said] == ["Hi"]

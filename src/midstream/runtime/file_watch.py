@@ -154,7 +154,9 @@ class FileWatch:
         return None
 
     async def _kept_now(self, path: str) -> str | None:
-        """Return the key of what a file holds now, None where it cannot be read."""
+        """Return the key of what a file holds now, None where it cannot be read or is not to be kept."""
+        if forbids_secrets(Capability(kind="read", target=path)):
+            return None
         place = Place(root=self._place.root, parts=tuple(path.split("/")))
         try:
             data = await in_thread(partial(read_bytes, place))

@@ -267,8 +267,10 @@ class Access:
                 return "program"
             self._tries.fail(peer)
             return _refusal(401, "This is not the key.", "midstream serve says where it is set.")
-        if self._user_header and len(headers.all(self._user_header)) == 1:
-            return "person"
+        if self._user_header:
+            names = headers.all(self._user_header)
+            if len(names) == 1 and names[0].strip():  # some proxies name nobody with an empty one
+                return "person"
         digest = _digest(_cookie(headers.all(b"cookie"), self._cookie_name))
         if self._sessions.get(digest, 0.0) > self._now():
             return "person"

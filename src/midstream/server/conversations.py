@@ -81,10 +81,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     person: str = ""
     is_whole: bool = False
     once: str = ""
+    said: tuple[Message, ...] = ()
+    """The messages without those of the system. Not given."""
     marks: tuple[str, ...] = ()
     """The digest of each beginning of what was said, the longest last. Not given."""
 
     def __post_init__(self) -> None:
+        said = tuple(each for each in self.messages if each.role != "system")
+        msgspec.structs.force_setattr(self, "said", said)
         whole = hashlib.sha256()
         found: list[str] = []
         for each in self.said:
@@ -96,11 +100,6 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     def system(self) -> str:
         """Return what the client has the agent keep to."""
         return "\n\n".join(each.text for each in self.messages if each.role == "system")
-
-    @property
-    def said(self) -> tuple[Message, ...]:
-        """Return the messages without those of the system."""
-        return tuple(each for each in self.messages if each.role != "system")
 
 
 class Spoken:
@@ -439,8 +438,9 @@ def _length(asked: Asked, marks: Sequence[str]) -> int:
 
     The last message is new.
     """
+    known = frozenset(marks)
     for count in range(len(asked.said) - 1, 0, -1):
-        if asked.said[count - 1].role == "user" and asked.marks[count - 1] in marks:
+        if asked.said[count - 1].role == "user" and asked.marks[count - 1] in known:
             return count
     return 0
 

@@ -49,6 +49,8 @@ _AT_ONCE: Final = 64
 _MAX_OUTPUT: Final = 64_000
 _MAX_DIFFED: Final = 1_000_000
 _AGAIN_S: Final = 0.25
+_PIECE: Final = 4_000
+"""Characters that streamed which are made harmless at once: of the worst that takes 4 ms."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -177,15 +179,21 @@ class Feed:
                     yield b"".join(part)
                     continue
                 # All facts are told: what streams comes after the last of them.
+                has_more = False
                 for key, text in tuple(self._texts.items()):
                     kept, length = had.get(key, (text, 0))
                     # What it has is of an earlier reply, or the beginning is gone: it begins anew.
                     is_anew = kept is not text or not length or length < text.dropped
                     length = 0 if is_anew else length
                     if text.length > length:
-                        had[key] = text, text.length
-                        more = {"text": sanitized(text.since(length)), "so_far": is_anew}
+                        piece = text.since(length)[:_PIECE]
+                        had[key] = text, max(length, text.dropped) + len(piece)
+                        has_more |= had[key][1] < text.length
+                        more = {"text": sanitized(piece), "so_far": is_anew}
                         yield event("delta", text.about | more)
+                if has_more:
+                    await asyncio.sleep(0)
+                    continue
                 if at < len(self._sent) or status != self._status:
                     continue
                 if self._is_closed:

@@ -372,6 +372,8 @@ async def test_a_name_from_a_proxy_is_one_header(tmp_path: Path) -> None:
             both = [own, ("x-user", "ada"), ("x-user", "eve")]
             assert (await proxy.get("/api/runs", headers=[own])).status_code == 401
             assert (await proxy.get("/api/runs", headers=both)).status_code == 401
+            nobody = [own, ("x-user", "")]
+            assert (await proxy.get("/api/runs", headers=nobody)).status_code == 401
             assert (await proxy.get("/api/runs", headers=[own, both[1]])).status_code == 200
             assert (await proxy.get("/api/runs", headers=[both[1]])).status_code == 421
 
