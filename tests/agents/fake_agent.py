@@ -71,6 +71,8 @@ def play(id: Any, session: str, text: str) -> None:
                 session, "usage_update", used=5, size=100, cost={"amount": 0.25, "currency": "USD"}
             )
             result["usage"] = {"totalTokens": 12, "inputTokens": 7, "outputTokens": 5}
+        case "owed":
+            result["usage"] = {"totalTokens": 0, "inputTokens": -9, "outputTokens": 10**18}
         case "quota":
             result["_meta"] = {"quota": {"token_count": {"input_tokens": 3, "output_tokens": 2}}}
         case "call":

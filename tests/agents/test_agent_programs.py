@@ -199,6 +199,14 @@ async def test_a_permission_is_for_once_or_none(
     assert [call.command for call in asked] == ["rm -rf /tmp/x"]
 
 
+async def test_what_an_agent_says_it_used_gives_no_budget_back(tmp_path: Path) -> None:
+    async with kit(tmp_path) as it:
+        used = (await it.prompt("owed")).usage
+
+    assert used is not None
+    assert (used.input_tokens, used.output_tokens) == (0, 1_000_000_000)
+
+
 async def test_what_is_asked_about_is_what_is_shown(tmp_path: Path) -> None:
     async with kit(tmp_path) as it:
         await it.prompt("may-then")

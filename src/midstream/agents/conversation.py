@@ -7,7 +7,7 @@ to be stopped, nothing of it is told any more but how calls ended.
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Final
 
@@ -38,6 +38,7 @@ from midstream.runtime.ports import ExternalListener, ExternalPrompt, ModelReply
 MAX_ASKING: Final = 64
 """Requests of the agent that may be open at once."""
 AUTH_REQUIRED: Final = -32000
+_MOST_TOKENS = 1_000_000_000
 _SHOWN_WORDS = 600
 _LAST_WORDS_S = 0.5
 _ANEW = "The next prompt starts it anew."
@@ -369,9 +370,9 @@ class Conversation:
             cost = str(max(self._cost - self._cost_before, Decimal(0)))
         return Usage(
             model=f"acp:{self.launch.key}",
-            input_tokens=sum(each.input_tokens for each in counts),
-            output_tokens=sum(each.output_tokens for each in counts),
-            cached_tokens=sum(each.cached_read_tokens or 0 for each in counts),
+            input_tokens=_sum(each.input_tokens for each in counts),
+            output_tokens=_sum(each.output_tokens for each in counts),
+            cached_tokens=_sum(each.cached_read_tokens or 0 for each in counts),
             cost_usd=cost,
         )
 
@@ -527,6 +528,11 @@ async def _whatever_happens(work: Awaitable[None]) -> None:
 
 def _object(value: Json) -> Params:
     return value if isinstance(value, dict) else {}
+
+
+def _sum(counts: Iterable[int]) -> int:
+    """Return what an agent says it used: nobody gives a budget back, or is believed without end."""
+    return sum(min(max(count, 0), _MOST_TOKENS) for count in counts)
 
 
 def _usage(value: Json) -> acp.Usage | None:
