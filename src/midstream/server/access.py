@@ -107,6 +107,8 @@ class Password:
     def __init__(self, text: str) -> None:
         self._salt = secrets.token_bytes(16)
         self._hash = self._hashed(text)
+        self.key = hashlib.sha256(b"sessions of " + text.encode("utf-8", "surrogatepass")).digest()
+        """What sessions are told apart by: those of another password are none."""
 
     def _hashed(self, text: str) -> bytes:
         # A digest first: within scrypt a text and the same with a NUL behind it are one key.
@@ -155,6 +157,7 @@ class Access:
         self._tries = Tries(now)
         self._trying = asyncio.Lock()
         self._invited: dict[bytes, None] = {}
+        self._key = b"" if password is None else password.key
         self._kept = kept
         self._sessions = _sessions_in(kept)
 
@@ -271,7 +274,7 @@ class Access:
             names = headers.all(self._user_header)
             if len(names) == 1 and names[0].strip():  # some proxies name nobody with an empty one
                 return "person"
-        digest = _digest(_cookie(headers.all(b"cookie"), self._cookie_name))
+        digest = self._digest_of(_cookie(headers.all(b"cookie"), self._cookie_name))
         if self._sessions.get(digest, 0.0) > self._now():
             return "person"
         return self._unknown()
@@ -326,7 +329,7 @@ class Access:
         stay behind.
         """
         session = secrets.token_urlsafe(32)
-        self._sessions[_digest(session)] = self._now() + _SESSION_S
+        self._sessions[self._digest_of(session)] = self._now() + _SESSION_S
         if len(self._sessions) > _MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         if self._kept is not None:
@@ -342,6 +345,9 @@ class Access:
             secure=self._public.startswith("https:"),
         )
         return found
+
+    def _digest_of(self, session: str) -> bytes:
+        return hmac.digest(self._key, session.encode("utf-8", "surrogatepass"), "sha256")
 
     @property
     def _cookie_name(self) -> str:

@@ -16,6 +16,7 @@ import httpx
 import pytest
 from browser_kit import Page, let_in, serving
 from deadline import DEADLINE_S
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from tables import table
 
@@ -234,6 +235,21 @@ async def test_a_session_outlives_the_server_and_ends_by_itself(tmp_path: Path) 
             assert (await person.get("/api/runs")).status_code == 200
             clock.time += 8 * 24 * 3600
             assert (await person.get("/api/runs")).status_code == 401
+
+
+async def test_a_new_password_ends_the_sessions_of_the_one_before(tmp_path: Path) -> None:
+    kept = tmp_path / "sessions.json"
+    session = ""
+    for password, status in (("old", 200), ("old", 404), ("new", 401)):
+        access = Access(kept=kept, password=Password(password))
+        access.listening(8377)
+        transport = httpx.ASGITransport(access.guarded(Response("", 404)))
+        cookies = {"midstream-8377": session} if session else {}
+        async with httpx.AsyncClient(transport=transport, cookies=cookies) as page:
+            where = "http://127.0.0.1:8377/api" if session else access.invitation()
+            found = await page.get(where)
+            assert found.status_code == status
+            session = session or found.cookies["midstream-8377"]
 
 
 async def test_servers_side_by_side_keep_each_others_sessions(tmp_path: Path) -> None:
