@@ -350,7 +350,7 @@ async def test_what_cannot_be_opened_says_what_to_do(tmp_path: Path) -> None:
         await midstream.open(tmp_path / "nowhere")
     with pytest.raises(midstream.UserMistake, match="MISTRAL_API_KEY"):
         await midstream.open(tmp_path, model="mistral:small", journal=":memory:")
-    with pytest.raises(midstream.MidstreamError, match="runs"):
+    with pytest.raises(midstream.MidstreamError, match="no regular file"):
         await midstream.open(tmp_path, model="offline", journal=tmp_path)
 
 
