@@ -417,7 +417,8 @@ def _is_address(name: str) -> bool:
 
 def _reached_as(host: str) -> str:
     """Return what others call a host to listen at; of one that means all addresses the one they see."""
-    if host not in ("0.0.0.0", "::"):
+    # All addresses are opened only where a person asks for them.
+    if host not in ("0.0.0.0", "::"):  # nosec B104
         return host
     # Nothing is sent: the system only says from where it would be.
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ahead:
