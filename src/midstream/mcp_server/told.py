@@ -10,6 +10,7 @@ from midstream.api.run_handle import RunHandle
 from midstream.core.costs import costs
 from midstream.core.notices import Envelope
 from midstream.core.question import Question, is_for_programs
+from midstream.core.run_data import as_text
 from midstream.language.names import Json
 from midstream.runtime.ports import Receipt
 from midstream.views.calls_in_words import question_summary
@@ -309,7 +310,7 @@ def _for_a_person(question: Question) -> str:
 
 def _capped(value: Json) -> tuple[Json, int]:
     """Return a value, or of one that is too long the beginning of its text; and how much is missing."""
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    text = as_text(value)
     if len(text) <= MOST_CHARS:
         return value, 0
     return text[:MOST_CHARS], len(text) - MOST_CHARS

@@ -23,6 +23,7 @@ from midstream.core.conversation import CHARS_PER_TOKEN, Message
 from midstream.core.events import Usage
 from midstream.core.inputs import RequestedCall
 from midstream.core.pictures import about
+from midstream.core.run_data import as_text
 from midstream.core.summaries import SUMMARY_STATE
 from midstream.language.errors import AuthorMistake
 from midstream.language.names import Json
@@ -178,7 +179,7 @@ def filled(template: str, facts: dict[str, Json]) -> str:
     Values are never looked at again, so words of a user or a file cannot ask for more. A path that
     leads nowhere gives what stands after its `?`, else its name in brackets.
     """
-    return _PLACEHOLDER.sub(lambda found: _as_text(_value(found, facts)), template)
+    return _PLACEHOLDER.sub(lambda found: _in_short(_value(found, facts)), template)
 
 
 def _filled_in(value: Json, facts: dict[str, Json]) -> Json:
@@ -209,8 +210,8 @@ def _value(found: re.Match[str], facts: dict[str, Json]) -> Json:
     return value
 
 
-def _as_text(value: Json) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _in_short(value: Json) -> str:
+    text = as_text(value)
     if len(text) <= MAX_VALUE:
         return text
     return f"{text[:MAX_VALUE]} ... (+{len(text) - MAX_VALUE:,} characters)"

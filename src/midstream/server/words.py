@@ -10,6 +10,7 @@ from midstream.core import events as e
 from midstream.core.notices import TextDelta, ThinkingDelta
 from midstream.core.question import Question, is_for_programs
 from midstream.core.run import question_of
+from midstream.core.run_data import as_text
 from midstream.language.names import Json
 from midstream.views.calls_in_words import call_words, question_summary, result_words
 
@@ -72,7 +73,7 @@ class Words:
             case e.QuestionAsked():
                 yield from self._question(event)
             case e.RunFinished(output=output) if output is not None:
-                text = output if isinstance(output, str) else _json(output)
+                text = as_text(output)
                 if text.strip() != self._last.strip():
                     yield from self._said(text)
 

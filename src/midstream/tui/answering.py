@@ -11,7 +11,8 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from midstream.core.question import Question
-from midstream.tui.choice_list import Choosing, as_text, choices_of
+from midstream.core.run_data import as_text
+from midstream.tui.choice_list import Choosing, choices_of
 from midstream.tui.form import Form, form_of
 
 

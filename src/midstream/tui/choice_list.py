@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from midstream.core.question import Question
+from midstream.core.run_data import as_text
 from midstream.language.names import Json
 
 _MAX_OPTIONS: Final = 500
@@ -124,11 +125,6 @@ def choices_in(spec: Json) -> Choosing | None:
         options = _options(items.get("enum"))
         return None if options is None else Choosing(options=options, many=True)
     return None
-
-
-def as_text(value: Json) -> str:
-    """Return a value as a person writes it: words as they are, else JSON."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _options(values: Json) -> tuple[Option, ...] | None:

@@ -26,6 +26,7 @@ from midstream.core import events as e
 from midstream.core.call_notes import without_change
 from midstream.core.conversation import ToolCall
 from midstream.core.question import Question
+from midstream.core.run_data import as_text
 from midstream.language.errors import with_hint
 from midstream.language.forms import example, fields
 from midstream.language.names import JOIN_WORKTREE, Json, Outcome
@@ -276,7 +277,7 @@ def answer_line(question: e.QuestionAsked | None, question_id: str, answer: Json
     else:
         number = f"#{question.number} " if question.number else ""
         what = number + question_summary(question)
-    text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
+    text = as_text(answer)
     is_refused = question is not None and question.kind == "approval" and text == "no"
     mark, style = ("✗ ", FAILED) if is_refused else ("✓ ", ACCENT)
     return Line((("", what), (BOLD, f"  {shortened(text)}")), mark, style)

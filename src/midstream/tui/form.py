@@ -16,10 +16,11 @@ from typing import Final, TypeAlias
 import msgspec
 
 from midstream.core.question import Question
+from midstream.core.run_data import as_text
 from midstream.language.errors import BadText
 from midstream.language.forms import MAX_FIELDS, Field, example, fields, read_form
 from midstream.language.names import Json
-from midstream.tui.choice_list import Choosing, as_text, choices_in
+from midstream.tui.choice_list import Choosing, choices_in
 
 _Spec: TypeAlias = dict[str, Json]
 

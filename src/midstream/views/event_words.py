@@ -4,13 +4,11 @@ A console knows what was before and tells a call with its result, a halt with wh
 fact stands alone, so that any page of them can be told without the pages before.
 """
 
-import msgspec
-
 from midstream.core import events as e
 from midstream.core.call_notes import without_change
 from midstream.core.notices import Envelope
+from midstream.core.run_data import as_text
 from midstream.language.errors import with_hint
-from midstream.language.names import Json
 from midstream.views.calls_in_words import call_words, fields_words, question_heading, result_words
 
 
@@ -66,7 +64,7 @@ def _words(event: object) -> str:
             choices = f" ({' | '.join(event.choices)})" if event.choices else ""
             return f"{question_heading(event)}: {event.text}{choices}"
         case e.QuestionAnswered():
-            return f"{event.question_id} is answered: {_text(event.answer)}"
+            return f"{event.question_id} is answered: {as_text(event.answer)}"
         case e.QuestionSuperseded():
             return f"{event.question_id} is closed unanswered: {event.reason}"
         case e.QuestionExpired():
@@ -87,14 +85,10 @@ def _words(event: object) -> str:
         case e.WorkflowOutput(kind="log", text=text):
             return text
         case e.RunFinished():
-            return f"finished: {_text(event.output)}" if event.output is not None else "finished"
+            return f"finished: {as_text(event.output)}" if event.output is not None else "finished"
         case _:
             return ""
 
 
 def _said(agent: str, text: str) -> str:
     return f"{agent}: {text}" if text else ""
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

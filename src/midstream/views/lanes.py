@@ -9,7 +9,7 @@ import msgspec
 from midstream.core.costs import counted
 from midstream.core.routing import living
 from midstream.core.run import AROUND, Run
-from midstream.core.run_data import look_up
+from midstream.core.run_data import as_text, look_up
 from midstream.language.names import RESUME, STOP, Json
 from midstream.language.plan import branches_of
 from midstream.language.spec import State
@@ -75,8 +75,7 @@ def about(input: Json, variables: dict[str, Json]) -> str:
     if "index" not in variables or input is None:
         return ""
     named = input.get("name") or input.get("path") or input if isinstance(input, dict) else input
-    text = named if isinstance(named, str) else msgspec.json.encode(named).decode()
-    text = " ".join(text.split())
+    text = " ".join(as_text(named).split())
     if "/" in text and len(text) > _ABOUT:
         return f"…{text[1 - _ABOUT :]}"  # of a path the end says more
     return shortened(text, _ABOUT)

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
 from midstream.core import events as e
 from midstream.core.call_notes import without_change
 from midstream.core.notices import Envelope
+from midstream.core.run_data import as_text
 from midstream.views.calls_in_words import beginning, call_words, fields_words, result_words
 
 
@@ -68,8 +67,7 @@ def _told(
             return f"- {mark} `{what.replace('`', chr(39))}` · {result}"
         case e.QuestionAnswered():
             question = asked.get(event.question_id)
-            answer = event.answer
-            words = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
+            words = as_text(event.answer)
             if question is None or question.kind == "input":
                 return f"## You\n\n{words}"
             return (

@@ -12,6 +12,7 @@ from midstream.core import events as e
 from midstream.core.call_notes import without_change
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
+from midstream.core.run_data import as_text
 from midstream.language.errors import with_hint
 from midstream.language.names import Json
 from midstream.views.calls_in_words import call_words, fields_words, question_summary, result_words
@@ -161,7 +162,7 @@ class Items:
             return None
         match fact:
             case e.QuestionAnswered(answer=answer):
-                text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
+                text = as_text(answer)
             case e.QuestionSuperseded(reason=reason):
                 text = f"closed unanswered: {reason}"
             case e.QuestionExpired(stays=stays):

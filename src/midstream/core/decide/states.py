@@ -489,8 +489,7 @@ def _join_sub(story: Story, sub: SubWorkflow, inner: Run) -> None:
         held = {**story.run.common_data, **changed}
         changed[first] = stored(held, path, _of_sub(inner, source))[first]
     output = inner.output
-    text = output if isinstance(output, str) else msgspec.json.encode(output).decode()
-    text = "" if output is None else text
+    text = "" if output is None else as_text(output)
     story.tell(e.WorkDone(state=story.run.visit.state, value=output, text=text, changed=changed))
 
 
