@@ -4,17 +4,19 @@ import asyncio
 import contextlib
 import gc
 from pathlib import Path
+from typing import Any
 
 import pytest
-from api_kit import TALK, Place, place, until
+from api_kit import TALK, Place, here, place, until
 from deadline import DEADLINE_S
 
 import midstream
+from midstream.core.notices import Envelope
 from midstream.runtime.emitter import Stream
 from midstream.testing import FakeTool, Gate, asks, call, says
 from midstream.tools.base import Tool
 
-__all__ = ["place"]
+__all__ = ["here", "place"]
 
 
 async def test_a_question_is_answered_and_the_output_comes(place: Place) -> None:
@@ -501,3 +503,32 @@ async def test_a_run_that_is_followed_no_more_goes_on(tmp_path: Path) -> None:
 
 def test_the_fakes_a_test_takes_are_importable_from_one_place() -> None:
     assert FakeTool(name="x").answer == "ok"
+
+
+async def test_text_that_streams_while_the_past_is_read_comes_before_the_fact_that_ends_it(
+    here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        gate, may_read = Gate(), asyncio.Event()
+        engine = await here.engine(says("An old ", "pond", gate=gate, after=1), says("Snow"))
+        run = await engine.start("role:dude")
+        read = engine.local.store.read
+
+        async def slowly(*which: Any) -> list[Envelope]:
+            await may_read.wait()
+            return await read(*which)
+
+        monkeypatch.setattr(engine.local.store, "read", slowly)
+        reading = run.events()
+        first = asyncio.ensure_future(anext(reading))
+        await asyncio.sleep(0)  # it has subscribed
+        await run.say("a haiku")
+        await gate.reached()
+        await run.say("about snow")
+        may_read.set()
+
+        order = [type(await first)]
+        while order[-1] is not midstream.Interrupted:
+            order.append(type(await anext(reading)))
+        await reading.aclose()
+        assert midstream.TextDelta in order

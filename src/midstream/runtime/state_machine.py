@@ -584,9 +584,10 @@ class WorkflowStateMachine:
         """
         emitter = self._events.listeners()
         stream = emitter.subscribe()
-        last = since
+        last, upto = since, self._run.seq
         try:
-            for envelope in await self._world.journal.read(self.id, since):
+            # What comes after that is in the stream, where text stands before the fact that ends it.
+            for envelope in await self._world.journal.read(self.id, since, upto):
                 last = envelope.seq or last
                 yield envelope
             while (event := await stream.get()) is not None:
