@@ -213,7 +213,7 @@ class Door:
             m.SessionInfo(
                 session_id=each.id,
                 cwd=each.workspace,
-                title=each.name or each.first or each.workflow,
+                title=each.title,
                 updated_at=datetime.fromtimestamp(each.updated_at, UTC).isoformat(),
             )
             for each in shown

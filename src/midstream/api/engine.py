@@ -86,6 +86,11 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str = ""
     first: str = ""
 
+    @property
+    def title(self) -> str:
+        """Return what a list calls it: its name, else the words it began with, else its workflow."""
+        return self.name or self.first or self.workflow
+
 
 class Begun(Generic[T]):
     """Something that can be awaited, or entered with `async with`, which ends it with the block."""

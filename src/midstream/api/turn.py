@@ -13,11 +13,12 @@ from typing import Final
 
 from midstream.core import events as e
 from midstream.core.notices import Envelope, TextDelta
-from midstream.core.question import is_for_programs
+from midstream.core.question import is_for_people, is_for_programs
 from midstream.runtime.engine.remote import RemoteMachine
 from midstream.runtime.state_machine import WorkflowStateMachine
 
-_ENDS: Final = (e.AgentResponded, e.AgentFailed, e.ReplyCut, e.Interrupted)
+REPLY_ENDS: Final = (e.AgentResponded, e.AgentFailed, e.ReplyCut, e.Interrupted)
+"""The facts that end what an agent said: with all of it, or with what had come by then."""
 
 
 class Turn:
@@ -102,7 +103,7 @@ class Turn:
         if run.is_over or not run.is_parked:
             return run.is_over
         asked = run.inbox.open_questions
-        is_held = bool(asked) and not any(q.kind == "input" or is_for_programs(q) for q in asked)
+        is_held = bool(asked) and all(map(is_for_people, asked))
         return not (self._through_approvals and is_held)
 
     def _is_asked(self, envelope: Envelope) -> bool:
@@ -137,7 +138,7 @@ class Turn:
             # What comes next as a notice is beyond what is known: from here on the facts tell.
             reply.has_gap |= bool(missing)
             yield from self._piece(event.branch, event.agent, missing, envelope.at)
-        elif isinstance(event, _ENDS):
+        elif isinstance(event, REPLY_ENDS):
             text = event.text if isinstance(event, e.AgentResponded) else event.partial
             yield from self._piece(event.branch, event.agent, reply.rest_of(text), envelope.at)
             del self._replies[event.branch]

@@ -106,3 +106,8 @@ def is_for_programs(question: Question) -> bool:
     """
     is_asked = question.kind == "question" and question.about == ""
     return is_asked and question.choices != tuple(OUTCOMES)
+
+
+def is_for_people(question: Question) -> bool:
+    """Return whether it is for a person to decide, by a key or in a browser, and never by words."""
+    return question.kind != "input" and not is_for_programs(question)

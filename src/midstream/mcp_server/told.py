@@ -9,7 +9,7 @@ from midstream.api.engine import RunInfo
 from midstream.api.run_handle import RunHandle
 from midstream.core.costs import costs
 from midstream.core.notices import Envelope
-from midstream.core.question import Question, is_for_programs
+from midstream.core.question import Question, is_for_people, is_for_programs
 from midstream.core.run_data import as_text
 from midstream.language.names import Json
 from midstream.runtime.ports import Receipt
@@ -156,12 +156,12 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def open_to_callers(run: RunHandle) -> tuple[Question, ...]:
     """Return the open questions that a program may answer, the oldest first."""
-    return tuple(question for question in run.questions if is_for_programs(question))
+    return tuple(filter(is_for_programs, run.questions))
 
 
 def open_to_people(run: RunHandle) -> tuple[Question, ...]:
     """Return what waits for a person's decision, the oldest first."""
-    return tuple(q for q in run.questions if q.kind != "input" and not is_for_programs(q))
+    return tuple(filter(is_for_people, run.questions))
 
 
 def run_told(run: RunHandle, process: Process, receipt: Receipt | None = None) -> RunTold:

@@ -28,13 +28,13 @@ from midstream.api.engine import Engine
 from midstream.api.run_handle import RunHandle
 from midstream.core import events as e
 from midstream.core.notices import Envelope, TextDelta, ThinkingDelta
-from midstream.core.question import Question
+from midstream.core.question import Question, is_for_people
 from midstream.core.run import question_of
 from midstream.language.errors import MidstreamError, UserMistake, did_you_mean
 from midstream.language.names import Json
 from midstream.server.answering import EventStream, body_of, picture_of
-from midstream.server.conversations import Asked, Conversations, Message, Spoken
-from midstream.server.words import DECIDED_ELSEWHERE, is_for_people
+from midstream.server.conversations import Asked, Conversations, Message, Spoken, talkable
+from midstream.server.words import DECIDED_ELSEWHERE
 from midstream.views.calls_in_words import question_summary
 
 SOURCE: Final = "agui"
@@ -48,7 +48,7 @@ def agui_routes(engine: Engine) -> list[Route]:
     threads = Conversations(engine, SOURCE)
 
     async def agents(_: Request) -> Response:
-        return JSONResponse({"agents": await _agents(engine)})
+        return JSONResponse({"agents": await talkable(engine)})
 
     async def run_agent(request: Request) -> ASGIApp:
         try:
@@ -323,16 +323,9 @@ class _NoAgent(UserMistake):
     """There is no such agent."""
 
 
-async def _agents(engine: Engine) -> dict[str, str]:
-    """Return the description of every agent by its name; "" for a role."""
-    roles = {f"role:{name}": "" for name in await engine.roles()}
-    workflows = await engine.workflows()
-    return roles | {f"workflow:{name}": words for name, words in workflows.items()}
-
-
 async def _input(engine: Engine, request: Request) -> _Input:
     agent = request.path_params["agent"]
-    if agent not in (names := await _agents(engine)):
+    if agent not in (names := await talkable(engine)):
         raise _NoAgent(f"There is no agent {agent!r}.", hint=did_you_mean(agent, names))
     body = await body_of(request)
     thread, run, given = body.get("threadId"), body.get("runId"), body.get("messages")

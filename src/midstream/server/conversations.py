@@ -31,15 +31,15 @@ import msgspec
 
 from midstream.api.engine import Engine
 from midstream.api.run_handle import RunHandle
-from midstream.api.turn import Turn
+from midstream.api.turn import REPLY_ENDS, Turn
 from midstream.core import events as e
 from midstream.core.append_only import latest
 from midstream.core.notices import Envelope
-from midstream.core.question import Question
+from midstream.core.question import Question, is_for_people
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.runtime.ports import Receipt
-from midstream.server.words import DECIDED_ELSEWHERE, Words, is_for_people
+from midstream.server.words import DECIDED_ELSEWHERE, Words
 
 _LOOKED_AT: Final = 20
 """The runs of one beginning that are compared with what a client sends, the newest first."""
@@ -56,7 +56,12 @@ _REMEMBERED: Final = 10_000
 """The runs of which it is remembered which request began them."""
 
 _NUMBER: Final = re.compile(r"\s*#(\d{1,9})\s+")
-_REPLY_ENDS: Final = (e.AgentResponded, e.AgentFailed, e.ReplyCut, e.Interrupted)
+
+
+async def talkable(engine: Engine) -> dict[str, str]:
+    """Return what a conversation may be with: `role:NAME`, `workflow:NAME` with its description."""
+    roles = {f"role:{name}": "" for name in await engine.roles()}
+    return roles | {f"workflow:{name}": words for name, words in (await engine.workflows()).items()}
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -143,9 +148,9 @@ class Spoken:
             if not is_ours:
                 if envelope.type == "text_delta":
                     others.add(event.branch)
-                elif isinstance(event, _REPLY_ENDS):
+                elif isinstance(event, REPLY_ENDS):
                     others.discard(event.branch)
-            elif isinstance(event, _REPLY_ENDS) and event.branch in others:
+            elif isinstance(event, REPLY_ENDS) and event.branch in others:
                 others.discard(event.branch)
             elif envelope.type != "text_delta" or event.branch not in others:
                 yield envelope

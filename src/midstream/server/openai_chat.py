@@ -28,7 +28,7 @@ from midstream.core.events import Usage
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble, did_you_mean
 from midstream.language.names import Json
 from midstream.server.answering import EventStream, body_of, picture_of, while_there
-from midstream.server.conversations import Asked, Conversations, Message, Spoken
+from midstream.server.conversations import Asked, Conversations, Message, Spoken, talkable
 from midstream.server.words import Piece, Words
 
 SOURCE: Final = "openai"
@@ -61,7 +61,7 @@ def openai_routes(engine: Engine) -> list[Route]:
     chats = Conversations(engine, SOURCE)
 
     async def models(_: Request) -> Response:
-        names = await _models(engine)
+        names = await talkable(engine)
         return JSONResponse({"object": "list", "data": [_model(name) for name in names]})
 
     async def model(request: Request) -> Response:
@@ -384,13 +384,8 @@ async def _picture(engine: Engine, url: Any, where: str) -> str:
     return await picture_of(engine, data, where)
 
 
-async def _models(engine: Engine) -> list[str]:
-    roles = [f"role:{name}" for name in await engine.roles()]
-    return [*roles, *(f"workflow:{name}" for name in await engine.workflows())]
-
-
 async def _require_model(engine: Engine, name: str) -> None:
-    names = await _models(engine)
+    names = await talkable(engine)
     if name not in names:
         raise BadRequest(
             f"There is no model {name!r}.",

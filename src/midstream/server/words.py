@@ -8,7 +8,7 @@ import msgspec
 from midstream.api.run_handle import Event, RunHandle
 from midstream.core import events as e
 from midstream.core.notices import TextDelta, ThinkingDelta
-from midstream.core.question import Question, is_for_programs
+from midstream.core.question import is_for_people
 from midstream.core.run import question_of
 from midstream.core.run_data import as_text
 from midstream.language.names import Json
@@ -18,11 +18,6 @@ DECIDED_ELSEWHERE = (
     "A person decides: in the console (midstream, then /resume {run}) or in the browser "
     "(midstream web), never by words here."
 )
-
-
-def is_for_people(question: Question) -> bool:
-    """Return whether it is for a person to decide, by a key or in a browser, and never by words."""
-    return question.kind != "input" and not is_for_programs(question)
 
 
 class Piece(msgspec.Struct, frozen=True):

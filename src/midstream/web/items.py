@@ -10,8 +10,8 @@ import msgspec
 
 from midstream.core import events as e
 from midstream.core.call_notes import without_change
+from midstream.core.fold.fold_questions import question_in
 from midstream.core.notices import Envelope
-from midstream.core.question import Question
 from midstream.core.run_data import as_text
 from midstream.language.errors import with_hint
 from midstream.language.names import Json
@@ -146,12 +146,7 @@ class Items:
         self._asked[fact.question_id] = fact
         if fact.kind == "input":
             return {"text": fact.text} if fact.text and not self._is_chat else None
-        values = {
-            name: getattr(fact, name)
-            for name in Question.__struct_fields__
-            if name not in ("id", "status")
-        }
-        question = Question(id=fact.question_id, **values)
+        question = question_in(fact, branch=fact.branch)
         return {"kind": "question", "text": fact.text, "question": question_shown(run, question)}
 
     def _closed(

@@ -41,22 +41,17 @@ def clean(value: Any) -> Any:
             return value
 
 
-def info_shown(info: RunInfo) -> dict[str, Any]:
-    """Return a run as a list shows it."""
-    status = "asking" if info.status == "waiting" and info.asking else info.status
-    title = info.name or info.first or info.workflow
-    return _listed(info, title=title, status=status)
-
-
-def _listed(info: RunInfo, *, title: str, status: str) -> dict[str, Any]:
+def info_shown(info: RunInfo, *, status: str = "") -> dict[str, Any]:
+    """Return a run as a list shows it; `status` where it is known better than the list knows it."""
+    is_asking = info.status == "waiting" and bool(info.asking)
     shown: dict[str, Any] = clean(
         {
             "id": info.id,
-            "title": title,
+            "title": info.title,
             "name": info.name,
             "workflow": info.workflow,
             "kind": info.kind,
-            "status": status,
+            "status": status or ("asking" if is_asking else info.status),
             "state": info.state,
             "started_at": info.started_at,
             "updated_at": info.updated_at,
@@ -107,11 +102,10 @@ def run_shown(
             "error": run.error,
         }
     )
-    title = run.name or info.first or info.workflow
-    if run.is_over:
-        info = msgspec.structs.replace(info, is_running=False)
-    listed = _listed(info, title=title, status=standing_of(run))
-    return listed | {"name": sanitized(run.name), "state": sanitized(run.visit.state)} | shown
+    info = msgspec.structs.replace(
+        info, name=run.name, state=run.visit.state, is_running=info.is_running and not run.is_over
+    )
+    return info_shown(info, status=standing_of(run)) | shown
 
 
 def data_shown(run: Run) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from midstream.language.names import START, Json
 from midstream.language.plan import named_input
 
 
-def asked(run: Run, fact: QuestionAsked) -> Run:
-    """Return the run with one more open question."""
-    question = Question(
+def question_in(fact: QuestionAsked, *, branch: str) -> Question:
+    """Return the question a fact asks in a branch, open."""
+    return Question(
         id=fact.question_id,
         number=fact.number,
         kind=fact.kind,
@@ -25,12 +25,17 @@ def asked(run: Run, fact: QuestionAsked) -> Run:
         call_id=fact.call_id,
         choices=fact.choices,
         schema=fact.schema,
-        branch=run.branch.path,
+        branch=branch,
         asks=fact.asks,
         why=fact.why,
         about=fact.about,
         command=fact.command,
     )
+
+
+def asked(run: Run, fact: QuestionAsked) -> Run:
+    """Return the run with one more open question."""
+    question = question_in(fact, branch=run.branch.path)
     run = with_inbox(
         run,
         questions=logged(run.inbox.questions, question),
