@@ -855,9 +855,9 @@ class Suspending(MemoryStore):
         await asyncio.sleep(0)
         return await super().read(run, after, upto)
 
-    async def release(self, run: str) -> None:
+    async def release(self, run: str, due_at: float | None = None) -> None:
         await asyncio.sleep(0)
-        await super().release(run)
+        await super().release(run, due_at)
 
 
 @pytest.fixture

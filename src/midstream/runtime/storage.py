@@ -7,8 +7,9 @@ that passes `midstream.testing.store_contracts.StoreContract` is one; those of `
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
+from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -29,6 +30,7 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
     it was imported, and never goes on by itself. `owner` is the process that runs it, "" if none
     lives; `was_cut`: its last owner died without letting go of it. `damaged` says what of it is not
     what was written ("": nothing that a listing sees); its summary is not to be trusted then.
+    `placement` is where it may go on, None where all its processes share one machine.
     """
 
     id: str
@@ -40,6 +42,7 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
     owner: str = ""
     was_cut: bool = False
     damaged: str = ""
+    placement: "Placement | None" = None
 
     @property
     def cut_work(self) -> bool:
@@ -220,10 +223,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """That the run is ours now. `was_cut`: its last owner died without letting go of it.
 
     It stays cut until something is appended to it, whoever claims it and lets go of it meanwhile:
-    who could not journal that it goes on has not gone on with it.
+    who could not journal that it goes on has not gone on with it. `epoch` grows with each change of
+    owner: whoever acts with a lower one comes too late. `deaths`: so many owners in a row died with the run
+    while it hardly went on.
     """
 
     was_cut: bool
+    epoch: int = 0
+    deaths: int = 0
 
 
 class Ownership(Protocol):
@@ -240,8 +247,12 @@ class Ownership(Protocol):
             RunOwned: another owner that lives has it.
         """
 
-    async def release(self, run: str) -> None:
-        """Let go of a run that is ours; of any other nothing changes."""
+    async def release(self, run: str, due_at: float | None = None) -> None:
+        """Let go of a run that is ours; of any other nothing changes.
+
+        `due_at`: when it goes on by itself though nothing is sent to it, in seconds since 1970; None: it
+        waits for no time. Where no worker takes up runs it may be forgotten.
+        """
 
     async def owner_of(self, run: str) -> str:
         """Return the living owner of a run, "" if there is none."""
@@ -283,6 +294,114 @@ class Snapshots(Protocol):
 
     async def forget_snapshots(self, run: str | None = None) -> None:
         """Delete the snapshots of one run, or all."""
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a run may go on, and whose it is.
+
+    A run of a folder goes on with the workers of its `host` alone. One of a git `repository` (its URL)
+    at a `commit` goes on anywhere. `queue`: only with workers that serve it. `user`: for whom, so that
+    people share the workers fairly.
+    """
+
+    host: str = ""
+    queue: str = "default"
+    user: str = ""
+    repository: str = ""
+    commit: str = ""
+
+
+class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A worker, as it announces itself and as others see it.
+
+    It takes up to `max_runs` runs at once: of `queues` (none: of any), of a repository or of folders of
+    its `host` that match one of `workspaces` (glob patterns; none: of any folder). `since` is in seconds
+    since 1970. `is_leaving`: it takes none any more. As others see it: `runs` are those it has, `seen_s`
+    the seconds since it last said that it lives.
+    """
+
+    owner: str
+    host: str
+    pid: int
+    version: str
+    since: float
+    max_runs: int
+    queues: tuple[str, ...] = ()
+    workspaces: tuple[str, ...] = ()
+    is_leaving: bool = False
+    runs: tuple[str, ...] = ()
+    seen_s: float = 0.0
+
+
+SUSPECT: Final = 3
+"""With so many owners in a row a run has died that may be what kills them."""
+
+GOES_ON: Final = 50
+"""A run that has got so many facts since the last death did not die of the same thing again."""
+
+
+def fits(worker: WorkerInfo, placement: Placement, workspace: str) -> bool:
+    """Return whether a worker may take a run of this placement and folder."""
+    if worker.is_leaving or (worker.queues and placement.queue not in worker.queues):
+        return False
+    if placement.repository:
+        return True
+    is_there = not placement.host or placement.host == worker.host
+    patterns = worker.workspaces
+    return is_there and (not patterns or any(fnmatchcase(workspace, each) for each in patterns))
+
+
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that a worker has taken: it is the worker's now."""
+
+    kept: KeptRun
+    claim: Claim
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of something all workers have together: `burst` at once, `per_minute` in the long run."""
+
+    per_minute: float
+    burst: float
+
+
+@runtime_checkable
+class Pool(Protocol):
+    """What a store has besides where workers of many machines share it.
+
+    Something is owed to a run that nobody runs if it has not ended and: its owner died with it, or let
+    go of it while it had something to do; or it was sent something; or the time it waits for has come.
+    """
+
+    async def assign(self, run: str, placement: Placement) -> None:
+        """Say where a run belongs; where it is new, before its first fact.
+
+        A run nobody has said that of belongs to the host and the user that claimed it first.
+        """
+
+    async def take(self, worker: WorkerInfo, limit: int) -> list[Taken]:
+        """Claim and return runs that are owed something and that this worker may take.
+
+        Users with the fewest runs under way come first, then the runs that have waited the longest.
+        Of the runs that died with three owners and more one worker has one at a time.
+        """
+
+    async def offered(self, timeout_s: float) -> None:
+        """Return once there may be something to take that was not there at the last call, or in time."""
+
+    async def announce(self, worker: WorkerInfo) -> None:
+        """Say that this owner is a worker, and what it takes. It is forgotten when the owner dies."""
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Return the workers that live, the oldest first."""
+
+    async def admit(self, wanted: Mapping[str, Rate], amount: float = 1.0) -> float:
+        """Take an amount from each of the named supplies and return 0, or take none and return the seconds
+        after which to ask again.
+        """
+
+    async def now(self) -> float:
+        """Return the time all workers agree on, in seconds since 1970, whatever a machine's clock says."""
 
 
 class Store(Journal, Catalogue, Inbox, Ownership, Snapshots, BlobStore, Protocol):

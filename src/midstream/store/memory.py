@@ -7,6 +7,8 @@ consoles, of a crash (`die`) and of what comes after it need no disk.
 import asyncio
 import hashlib
 import math
+import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 
@@ -15,7 +17,23 @@ import msgspec
 from midstream.core.notices import Envelope
 from midstream.language.errors import WorldTrouble
 from midstream.runtime.ports import completed
-from midstream.runtime.storage import MATCHES, NO_PAGES, PAGE, Claim, KeptRun, Mail, Place, RunKind
+from midstream.runtime.storage import (
+    GOES_ON,
+    MATCHES,
+    NO_PAGES,
+    PAGE,
+    SUSPECT,
+    Claim,
+    KeptRun,
+    Mail,
+    Place,
+    Placement,
+    Rate,
+    RunKind,
+    Taken,
+    WorkerInfo,
+    fits,
+)
 from midstream.store.encoding import body_of, checked, mail_body
 from midstream.store.refusals import (
     closed,
@@ -76,11 +94,21 @@ class _Contents:
         self.blobs: dict[str, bytes] = {}
         self.owners: dict[str, MemoryStore] = {}
         self.owners_made = 0
+        self.placements: dict[str, Placement] = {}
+        self.epochs: dict[str, int] = {}
+        self.deaths: dict[str, tuple[int, int]] = {}
+        self.dues: dict[str, float] = {}
+        self.workers: dict[str, WorkerInfo] = {}
+        self.supplies: dict[str, tuple[float, float]] = {}
 
     def living(self, run: str) -> str:
         """Return the living owner of a run, "" for nobody."""
         owner = self.leases.get(run, "")
         return owner if owner in self.owners else ""
+
+
+_NOBODY = "nobody"
+"""As an owner: a dead one's run was taken up and let go of again before anything was appended."""
 
 
 def _place(kept: KeptRun) -> Place:
@@ -214,6 +242,7 @@ class MemoryStore:
             is_foreign=run.is_foreign,
             owner=self._contents.living(id),
             was_cut=id in self._contents.leases and not self._contents.living(id),
+            placement=self._contents.placements.get(id),
         )
 
     async def fork(self, source: str, at: int, id: str) -> int:
@@ -229,6 +258,8 @@ class MemoryStore:
         self._add(id, _Run(facts, (end for end in kept.ends if end <= seq)))
         self._contents.runs[id].parent = source
         self._contents.runs[id].parent_seq = seq
+        if source in self._contents.placements:
+            self._contents.placements[id] = self._contents.placements[source]
         return seq
 
     async def adopt(self, id: str, facts: Collection[Envelope]) -> None:
@@ -296,30 +327,124 @@ class MemoryStore:
     async def claim(self, run: str) -> Claim:
         """Make the run ours."""
         self._refuse_closed()
-        owner = self._contents.leases.get(run, "")
+        contents = self._contents
+        owner = contents.leases.get(run, "")
         if owner == self._me:
-            return Claim(was_cut=self._is_cut(run))
-        if self._contents.living(run):
+            return self._claimed(run, was_cut=self._is_cut(run))
+        if contents.living(run):
             raise owned(run, owner)
-        self._contents.leases[run] = self._me
+        contents.leases[run] = self._me
+        contents.epochs[run] = contents.epochs.get(run, 0) + 1
+        contents.placements.setdefault(run, Placement())
         self._cut.pop(run, None)
         if owner:
             self._cut[run] = self._length(run)
+            if owner != _NOBODY:
+                self._count_death(run)
         self._changed()
-        return Claim(was_cut=bool(owner))
+        return self._claimed(run, was_cut=bool(owner))
 
-    async def release(self, run: str) -> None:
+    def _claimed(self, run: str, *, was_cut: bool) -> Claim:
+        deaths = self._contents.deaths.get(run, (0, 0))[0]
+        return Claim(was_cut=was_cut, epoch=self._contents.epochs[run], deaths=deaths)
+
+    def _count_death(self, run: str) -> None:
+        deaths, at = self._contents.deaths.get(run, (0, 0))
+        length = self._length(run)
+        deaths = 1 if deaths and length - at >= GOES_ON else deaths + 1
+        self._contents.deaths[run] = deaths, length
+
+    async def release(self, run: str, due_at: float | None = None) -> None:
         """Let go of a run that is ours."""
         self._refuse_closed()
         if self._contents.leases.get(run) == self._me:
-            self._let_go(run)
+            self._let_go(run, due_at)
             self._changed()
 
-    def _let_go(self, run: str) -> None:
+    def _let_go(self, run: str, due_at: float | None = None) -> None:
         if self._is_cut(run):
-            self._contents.leases[run] = "nobody"
+            self._contents.leases[run] = _NOBODY
         else:
             del self._contents.leases[run]
+            self._contents.deaths.pop(run, None)
+        self._contents.dues.pop(run, None)
+        if due_at is not None:
+            self._contents.dues[run] = due_at
+
+    # --- workers ----------------------------------------------------------------------------------
+
+    async def assign(self, run: str, placement: Placement) -> None:
+        """Say where a run belongs."""
+        self._refuse_closed()
+        self._contents.placements[run] = placement
+
+    async def take(self, worker: WorkerInfo, limit: int) -> list[Taken]:
+        """Claim and return runs that are owed something and that this worker may take."""
+        taken: list[Taken] = []
+        while len(taken) < limit and (id := self._next_for(worker)) is not None:
+            claim = await self.claim(id)
+            taken.append(Taken(kept=self._kept(id, self._contents.runs[id]), claim=claim))
+        return taken
+
+    def _next_for(self, worker: WorkerInfo) -> str | None:
+        contents = self._contents
+        placements = contents.placements
+        users = Counter(placements[run].user for run in contents.leases if contents.living(run))
+        suspects = {run for run, (deaths, _) in contents.deaths.items() if deaths >= SUSPECT}
+        has_one = any(contents.leases.get(run) == self._me for run in suspects)
+        fitting = (
+            (users[placements[id].user], run.summary().updated_at, id)
+            for id, run in contents.runs.items()
+            if self._is_owed(id, run)
+            and fits(worker, placements.get(id, Placement()), run.summary().workspace)
+            and not (has_one and id in suspects)
+        )
+        return min(fitting, default=(0, 0.0, None))[2]
+
+    def _is_owed(self, id: str, run: _Run) -> bool:
+        contents, summary = self._contents, run.summary()
+        if summary.is_over or contents.living(id) or run.is_foreign:
+            return False
+        due_at = contents.dues.get(id)
+        is_due = time.time() >= due_at if due_at is not None else summary.standing == "running"
+        is_cut = id in contents.leases and summary.standing == "running"
+        return is_cut or is_due or any(mail.run == id for mail in self._undelivered())
+
+    async def offered(self, timeout_s: float) -> None:
+        """Return once anything was written, or in time."""
+        due = (at - time.time() for at in self._contents.dues.values())
+        await self.changed(min(timeout_s, *due, timeout_s))
+
+    async def announce(self, worker: WorkerInfo) -> None:
+        """Say that this owner is a worker."""
+        self._refuse_closed()
+        self._contents.workers[self._me] = worker
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Return the workers that live, the oldest first."""
+        contents = self._contents
+        living = [worker for me, worker in contents.workers.items() if me in contents.owners]
+        runs: dict[str, list[str]] = {}
+        for run, owner in contents.leases.items():
+            runs.setdefault(owner, []).append(run)
+        return [msgspec.structs.replace(w, runs=tuple(runs.get(w.owner, ()))) for w in living]
+
+    async def admit(self, wanted: Mapping[str, Rate], amount: float = 1.0) -> float:
+        """Take from all of the supplies, or from none."""
+        self._refuse_closed()
+        now, left = time.time(), dict[str, float]()
+        for name, rate in wanted.items():
+            kept, at = self._contents.supplies.get(name, (rate.burst, now))
+            left[name] = min(rate.burst, kept + (now - at) * rate.per_minute / 60) - amount
+        lacking = [-left[name] / rate.per_minute * 60 for name, rate in wanted.items()]
+        if (wait := max(lacking, default=0.0)) > 0:
+            return wait
+        self._contents.supplies.update({name: (rest, now) for name, rest in left.items()})
+        return 0.0
+
+    async def now(self) -> float:
+        """Return the time of this process."""
+        return time.time()
 
     def _is_cut(self, run: str) -> bool:
         """Return whether a run of ours was cut and nothing was appended to it since."""

@@ -206,8 +206,8 @@ class SqliteStore:
         """Make the run ours."""
         return await self._writer.submit(partial(rows.claim, run=run, owners=self._owners))
 
-    async def release(self, run: str) -> None:
-        """Let go of a run that is ours."""
+    async def release(self, run: str, due_at: float | None = None) -> None:
+        """Let go of a run that is ours. When it is due is forgotten: no worker shares a file."""
         self._own.pop(run, None)
         await self._writer.submit(partial(rows.release, run=run, owners=self._owners))
 
