@@ -26,6 +26,12 @@ REVIEW = ("run", "code_architecture_review", *OFFLINE)
         (("run", "coder_reviewer", "x", "--set", "max_rounds=NaN"), "takes a number, not 'NaN'"),
         (("run", "coder_reviewer", "x", "--allow", "write_fle"), "Did you mean 'write_file'?"),
         (("run", "coder_reviewer", "x", "--model", "gpt"), "Write provider:model"),
+        (("run", "coder_reviewer", "x", "--detach"), "this one is a file of this machine"),
+        (("run", "coder_reviewer", "--detach", "--answer", "x"), "midstream send RUN TEXT"),
+        (
+            ("run", "coder_reviewer", "--queue", "q", "--no-journal"),
+            "find their runs in the journal",
+        ),
         (("run", "coder_reviewer", "-x"), "Put words that begin with a dash after --."),
         (("run",), "Missing argument 'WORKFLOW'"),
         (("chat", "hi", "--role", "dud"), "Did you mean 'dude'?"),

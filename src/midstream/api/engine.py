@@ -22,7 +22,7 @@ import msgspec
 
 from midstream.api.controls import Controls
 from midstream.api.run_handle import PROGRAM, RunHandle, Status
-from midstream.app.assembly import Options, Parts, configured, parts
+from midstream.app.assembly import Options, Parts, configured, parts, placement_here
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import require_trust
 from midstream.config.private_files import FileMissing
@@ -32,6 +32,7 @@ from midstream.core.run import definition_of
 from midstream.language.errors import JournalMoved, RunOwned, UserMistake
 from midstream.language.names import Json, Mode, python_file
 from midstream.language.spec import Budget, Definition
+from midstream.runtime.engine.hand_over import hand_over
 from midstream.runtime.engine.open_run import found, opened
 from midstream.runtime.engine.remote import RemoteMachine
 from midstream.runtime.engine.resume import Choice, mail_taken, take_up
@@ -237,6 +238,7 @@ class Engine:
         handlers: Mapping[str, Handler] | None = None,
         key: str | None = None,
         source: str = PROGRAM,
+        queue: str | None = None,
     ) -> Begun[RunHandle]:
         """Start a run: `run = await engine.start(...)` returns it once its start is journaled.
 
@@ -258,9 +260,11 @@ class Engine:
             key: makes the call repeatable: the same key again, in this folder, gives the run that was
                 begun with it, as `take` does, whatever else is said.
             source: who starts it and says its input or first line, for the record.
+            queue: it begins, and workers that serve the queue of this name (`default`) go on with it; the
+                handle follows it. The journal has to be one that workers share.
 
         Raises, once awaited:
-            UserMistake: there is no such workflow, or the input does not fit it.
+            UserMistake: there is no such workflow, the input does not fit it, or workers cannot have it.
             AuthorMistake: it has problems; the message lists all of them.
         """
         begin = partial(
@@ -274,6 +278,7 @@ class Engine:
             handlers=handlers,
             key=key,
             source=source,
+            queue=queue,
         )
         return Begun(begin, _stopped)
 
@@ -470,6 +475,7 @@ class Engine:
         handlers: Mapping[str, Handler] | None,
         key: str | None,
         source: str,
+        queue: str | None,
     ) -> RunHandle:
         begin = partial(
             self._begin,
@@ -481,6 +487,7 @@ class Engine:
             limits=_limits(budget),
             handlers=handlers,
             source="" if source == PROGRAM else source,
+            queue=queue,
         )
         said: str | None = None
         if key is None:
@@ -490,10 +497,12 @@ class Engine:
             said = f"{id}-first"
             # The claim is by process: two calls of ours would both get it.
             async with self._doors.setdefault(id, asyncio.Lock()):
-                run = await self._begun(id) or await self._begun_once(begin, id)
+                begun = partial(self._begun, id, stays=queue is not None)
+                run = await begun() or await self._begun_once(begin, id, begun)
         line = _line_of(definition_of(run.run), input)
         if line is not None and said not in run.run.inbox.lines:
-            await run.settled()
+            if queue is None:
+                await run.settled()
             await run.say(line, id=said, source=source)
         return run
 
@@ -503,22 +512,35 @@ class Engine:
         input: Json,
         *,
         handlers: Mapping[str, Handler] | None,
+        queue: str | None,
         id: str | None = None,
         **how: Any,
     ) -> RunHandle:
         definition, found = await self._definition(workflow, handlers)
         _line_of(definition, input)  # it is JSON, or nothing begins
         given = None if definition.kind == "chat" else input
+        if queue is not None:
+            how = {**how, "input": given, "id": id}
+            return await self.get(
+                await hand_over(self.local, definition, placement_here(queue), **how)
+            )
         machine = await self.local.start(definition, handlers=found, input=given, id=id, **how)
         if definition.kind == "workflow" and not definition.found_as:
             self._built[machine.id] = definition, found or _script({})
         return RunHandle(machine, self.local, self.fork)
 
-    async def _begun(self, id: str) -> RunHandle | None:
-        """Return a run that has begun, None where there is none yet."""
-        return None if await self.local.store.run(id) is None else await self.take(id)
+    async def _begun(self, id: str, *, stays: bool) -> RunHandle | None:
+        """Return a run that has begun, None where there is none yet. `stays`: it does not go on here."""
+        if await self.local.store.run(id) is None:
+            return None
+        return await (self.get(id) if stays else self.take(id))
 
-    async def _begun_once(self, begin: Callable[..., Awaitable[RunHandle]], id: str) -> RunHandle:
+    async def _begun_once(
+        self,
+        begin: Callable[..., Awaitable[RunHandle]],
+        id: str,
+        begun: Callable[[], Awaitable[RunHandle | None]],
+    ) -> RunHandle:
         """Return a run of this id that begins here, or in another process that was faster."""
         while True:
             try:
@@ -526,7 +548,7 @@ class Engine:
             except (RunOwned, JournalMoved):
                 # Its first fact is on its way, or its process has died before it.
                 await self.local.store.changed(_FIRST_FACT_S)
-                if (run := await self._begun(id)) is not None:
+                if (run := await begun()) is not None:
                     return run
 
     async def _definition(

@@ -225,6 +225,7 @@ class SyncEngine:
         handlers: Mapping[str, Handler] | None = None,
         key: str | None = None,
         source: str = PROGRAM,
+        queue: str | None = None,
     ) -> SyncRun:
         """Return a run that has begun; see `Engine.start`."""
         starting = self._engine.start(
@@ -237,6 +238,7 @@ class SyncEngine:
             handlers=handlers,
             key=key,
             source=source,
+            queue=queue,
         )
         return self._held(starting.begun())
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from midstream.config.directories import JOURNAL_VARIABLE
+from midstream.config.directories import JOURNAL_VARIABLE, host_name, user_name
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings
 from midstream.config.private_files import require_private
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from midstream.models.model_choice import ModelChoice
     from midstream.runtime.engine.local import LocalEngine
     from midstream.runtime.ports import Clock, ExternalAgents, Model, OpenFiles
-    from midstream.runtime.storage import Store
+    from midstream.runtime.storage import Placement, Store
     from midstream.runtime.workflow_library import WorkflowLibrary
     from midstream.store.sqlite import SqliteStore
     from midstream.telemetry.sending import Destination
@@ -257,6 +257,14 @@ def sandbox_of(config: ConfigManager) -> "Sandbox":
     is_around = kept in Path(os.path.realpath(config.workspace)).parents
     hidden = () if is_around else (kept,)
     return Sandbox(config.state_dir, hidden=(config.user_dir, *hidden))
+
+
+def placement_here(queue: str | None = None) -> "Placement":
+    """Return where a run of this machine's folders goes on: here, with workers that serve the queue."""
+    from midstream.runtime.storage import Placement
+
+    place = Placement(host=host_name(os.environ), user=user_name(os.environ))
+    return place if queue is None else msgspec.structs.replace(place, queue=queue)
 
 
 def sockets_folder(config: ConfigManager) -> Path:

@@ -35,8 +35,10 @@ from midstream.language.plan import answering
 from midstream.language.problem import as_text
 from midstream.language.shape import read_file
 from midstream.language.spec import Definition, ToolSpec
+from midstream.runtime.engine.hand_over import hand_over, pool_of
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.ports import Machine
+from midstream.runtime.storage import Placement
 from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.safety.capability import SHOWN, quoted
 from midstream.safety.rules import capability_of, covers, is_told_by_name
@@ -90,6 +92,35 @@ async def play(
         approvals="deny",
     )
     return await go_on(machine, given, asking)
+
+
+async def hand_over_named(
+    made: Parts,
+    name: str,
+    given: Given,
+    placement: Placement,
+    *,
+    input: Json,
+    settings: Sequence[str] = (),
+) -> str:
+    """Return the id of a workflow's run that has begun and that workers go on with.
+
+    What it asks, and the approvals it needs, wait until a person gives them, from anywhere. The arguments
+    are those of `play`.
+
+    Raises:
+        UserMistake: the journal is none that workers share, or as of `play`.
+        AuthorMistake: its files have problems.
+    """
+    pool_of(made.store)
+    definition, _ = await made.library.load(name)
+    changed = _changed(definition.workflow.variables, {}, settings)
+    return await hand_over(
+        *(made.engine, definition, placement),
+        input=input,
+        variables=changed,
+        allowed=given.allowed,
+    )
 
 
 async def chat_once(

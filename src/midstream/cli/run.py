@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import click
 import msgspec
 
-from midstream.app.assembly import Options, Parts, configured
+from midstream.app.assembly import Options, Parts, configured, placement_here
 from midstream.cli.options import COMMON, JOURNALED, read_if_dash, takes, workflow_named
-from midstream.cli.output import FAILED, FINISHED, PARKED
+from midstream.cli.output import FAILED, FINISHED, PARKED, note
+from midstream.cli.output import answer as tell
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import require_trust
 from midstream.config.private_files import read_capped, shown_path
@@ -46,6 +47,8 @@ Work: TypeAlias = "Callable[[Parts], Awaitable[Run]]"
 @click.argument("input", required=False)
 @click.option("--answer", multiple=True, metavar="TEXT", help="Answers, in the order asked.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a variable.")
+@click.option("--detach", is_flag=True, help="Begin it, print its id, and leave it to workers.")
+@click.option("--queue", metavar="NAME", help="Leave it to the workers that serve this queue.")
 @takes(*JOURNALED)
 def run(
     options: Options,
@@ -53,27 +56,67 @@ def run(
     input: str | None,
     answer: tuple[str, ...],
     settings: tuple[str, ...],
+    detach: bool,
+    queue: str | None,
 ) -> int:
     """Run a workflow without a console: its output on stdout, progress on stderr.
 
     WORKFLOW is a name, or FILE.py:NAME for one written in Python. The input `-` is read from stdin; one
     that is a /command you wrote is what that sends.
     """
-    from midstream.app.headless import Given, play, written
+    from midstream.app.headless import Given, hand_over_named, play, written
 
     given = Given(answers=answer, allowed=options.allowed)
+    if detach or queue is not None:
+        _refuse_beside_detach(options, answer)
     text = read_if_dash(input or "")
     said, workflow = (text if text.strip() else None), workflow_named(name)
 
-    async def work(made: Parts) -> "Run":
+    async def input_of(made: Parts) -> str | None:
         found = await written(made, said, given) if said and input != "-" else None
-        return await play(
-            *(made.engine, made.library, workflow, given),
-            input=said if found is None else found[0],
-            settings=settings,
+        return said if found is None else found[0]
+
+    async def work(made: Parts) -> "Run":
+        parts = (made.engine, made.library, workflow, given)
+        return await play(*parts, input=await input_of(made), settings=settings)
+
+    async def begin(made: Parts) -> str:
+        place = placement_here(queue)
+        begun = (made, workflow, given, place)
+        return await hand_over_named(*begun, input=await input_of(made), settings=settings)
+
+    return _detached(options, begin) if detach or queue is not None else _headless(options, work)
+
+
+def _refuse_beside_detach(options: Options, answers: Sequence[str]) -> None:
+    """Refuse what is for a run that is watched."""
+    if answers or options.journal == "none":
+        what = "--answer" if answers else "--no-journal"
+        raise UserMistake(
+            f"{what} cannot be combined with --detach or --queue.",
+            hint="A run that workers go on with is answered with midstream send RUN TEXT."
+            if answers
+            else "Workers find their runs in the journal.",
         )
 
-    return _headless(options, work)
+
+def _detached(options: Options, begin: Callable[[Parts], Awaitable[str]]) -> int:
+    """Begin a run and leave it to workers; its id on stdout."""
+    from midstream.app.headless import loaded
+
+    config = configured(options)
+    if options.trusts_workspace is None:
+        require_trust(config)
+    options = msgspec.structs.replace(options, journal="needed")
+
+    async def work() -> str:
+        async with loaded(config, options) as made:
+            note(*config.notices, *made.notices)
+            return await begin(made)
+
+    id = run_until_signalled(work(), signals=(signal.SIGINT, *HANGUPS))
+    tell(options, {"type": "detached", "run": id}, id)
+    return FINISHED
 
 
 @click.command("chat")

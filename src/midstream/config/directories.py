@@ -1,6 +1,8 @@
 """Where a person's settings and midstream's own state live."""
 
+import getpass
 import os
+import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +11,11 @@ CONFIG_HOME = "MIDSTREAM_CONFIG_HOME"
 STATE_HOME = "MIDSTREAM_STATE_HOME"
 JOURNAL_VARIABLE = "MIDSTREAM_JOURNAL"
 """The environment variable that says where the journal is."""
+
+HOST = "MIDSTREAM_HOST"
+"""The environment variable that names this machine to others: a container's own name changes."""
+USER = "MIDSTREAM_USER"
+"""The environment variable that says for whom runs are begun here."""
 
 APP = "midstream"
 WORKSPACE_FOLDER = ".midstream"
@@ -38,6 +45,21 @@ def journal_file(environ: Mapping[str, str], state: Path) -> Path:
     """Return the file that keeps the runs: in this folder of state, unless a variable says where."""
     named = environ.get(JOURNAL_VARIABLE)
     return Path(named).absolute() if named else state / "journal.db"
+
+
+def host_name(environ: Mapping[str, str]) -> str:
+    """Return what this machine is called where several share their runs."""
+    return environ.get(HOST) or socket.gethostname()
+
+
+def user_name(environ: Mapping[str, str]) -> str:
+    """Return for whom runs are begun here, "" where the system has no name for that."""
+    if environ.get(USER):
+        return environ[USER]
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # an id without a name, as in a container
+        return ""
 
 
 def _place(environ: Mapping[str, str], own: str, xdg: str, below_home: str, function: str) -> Path:

@@ -204,6 +204,7 @@ class WorkflowStateMachine:
         approvals: Literal["ask", "deny"] = "ask",
         limits: Budget | None = None,
         source: str = "",
+        is_held: bool = False,
     ) -> None:
         """Begin. Returns when the start is journaled; the run goes on in the background.
 
@@ -217,6 +218,7 @@ class WorkflowStateMachine:
             approvals: `deny` refuses tool calls that need approval, where nobody could give it.
             limits: what the run may use, whatever its workflow says. Used up, a person is asked.
             source: who starts it, for the record; "": this process's person or program.
+            is_held: nothing of it begins here: it is to be let go of.
         """
         workflow, validate = self._definition.workflow, self._world.validate
         pictures: tuple[Picture, ...] = ()
@@ -239,6 +241,7 @@ class WorkflowStateMachine:
             hooked=self._hooked(),
             source=readable(source),
         )
+        self._is_held = is_held
         self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
         await self._put(begin)
 

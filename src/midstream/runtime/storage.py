@@ -250,8 +250,9 @@ class Ownership(Protocol):
     async def release(self, run: str, due_at: float | None = None) -> None:
         """Let go of a run that is ours; of any other nothing changes.
 
-        `due_at`: when it goes on by itself though nothing is sent to it, in seconds since 1970; None: it
-        waits for no time. Where no worker takes up runs it may be forgotten.
+        `due_at`: when it goes on by itself though nothing is sent to it, in seconds since 1970: 0 where it
+        has something to do now; None: only what is sent to it moves it on. Where no worker takes up runs
+        it may be forgotten.
         """
 
     async def owner_of(self, run: str) -> str:
@@ -316,8 +317,9 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     It takes up to `max_runs` runs at once: of `queues` (none: of any), of a repository or of folders of
     its `host` that match one of `workspaces` (glob patterns; none: of any folder). `since` is in seconds
-    since 1970. `is_leaving`: it takes none any more. As others see it: `runs` are those it has, `seen_s`
-    the seconds since it last said that it lives.
+    since 1970. `is_leaving`: it takes none any more. `refuses` are folders and ids of runs that it cannot
+    take up for now, each with the reason. As others see it: `runs` are those it has, `seen_s` the seconds
+    since it last said that it lives.
     """
 
     owner: str
@@ -329,6 +331,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     queues: tuple[str, ...] = ()
     workspaces: tuple[str, ...] = ()
     is_leaving: bool = False
+    refuses: dict[str, str] = {}
     runs: tuple[str, ...] = ()
     seen_s: float = 0.0
 
@@ -340,9 +343,11 @@ GOES_ON: Final = 50
 """A run that has got so many facts since the last death did not die of the same thing again."""
 
 
-def fits(worker: WorkerInfo, placement: Placement, workspace: str) -> bool:
-    """Return whether a worker may take a run of this placement and folder."""
+def fits(worker: WorkerInfo, placement: Placement, workspace: str, run: str) -> bool:
+    """Return whether a worker may take a run of this placement, folder and id."""
     if worker.is_leaving or (worker.queues and placement.queue not in worker.queues):
+        return False
+    if workspace in worker.refuses or run in worker.refuses:
         return False
     if placement.repository:
         return True
@@ -369,8 +374,9 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 class Pool(Protocol):
     """What a store has besides where workers of many machines share it.
 
-    Something is owed to a run that nobody runs if it has not ended and: its owner died with it, or let
-    go of it while it had something to do; or it was sent something; or the time it waits for has come.
+    Something is owed to a run that nobody runs if it has begun, is no import and has not ended, and: its
+    owner died with it, whatever it waited for; or the time has come that its owner let go of it with
+    (`release`); or it was sent something. A fork that nobody has run is owed nothing before that.
     """
 
     async def assign(self, run: str, placement: Placement) -> None:

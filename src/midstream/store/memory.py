@@ -9,7 +9,15 @@ import hashlib
 import math
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from heapq import nlargest
 
 import msgspec
@@ -122,13 +130,14 @@ def _id(kept: KeptRun) -> str:
 class MemoryStore:
     """See `midstream.runtime.storage.Store`."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
         self.is_lasting = False
+        self._now = now
         self._open(_Contents())
 
     def beside(self) -> "MemoryStore":
         """Return another owner of the same contents."""
-        other = MemoryStore()
+        other = MemoryStore(self._now)
         other._open(self._contents)
         return other
 
@@ -141,7 +150,8 @@ class MemoryStore:
     def _open(self, contents: _Contents) -> None:
         self._contents = contents
         self._is_closed = False
-        self._is_news = True
+        self._informed: set[str] = set()
+        self._offered_at = 0.0
         self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         self._ears: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         contents.owners_made += 1
@@ -396,24 +406,23 @@ class MemoryStore:
             (users[placements[id].user], run.summary().updated_at, id)
             for id, run in contents.runs.items()
             if self._is_owed(id, run)
-            and fits(worker, placements.get(id, Placement()), run.summary().workspace)
+            and fits(worker, placements.get(id, Placement()), run.summary().workspace, id)
             and not (has_one and id in suspects)
         )
         return min(fitting, default=(0, 0.0, None))[2]
 
     def _is_owed(self, id: str, run: _Run) -> bool:
-        contents, summary = self._contents, run.summary()
-        if summary.is_over or contents.living(id) or run.is_foreign:
+        contents = self._contents
+        if run.summary().is_over or contents.living(id) or run.is_foreign:
             return False
-        due_at = contents.dues.get(id)
-        is_due = time.time() >= due_at if due_at is not None else summary.standing == "running"
-        is_cut = id in contents.leases and summary.standing == "running"
+        is_cut, is_due = id in contents.leases, self._now() >= contents.dues.get(id, math.inf)
         return is_cut or is_due or any(mail.run == id for mail in self._undelivered())
 
     async def offered(self, timeout_s: float) -> None:
         """Return once anything was written, or in time."""
-        due = (at - time.time() for at in self._contents.dues.values())
-        await self.changed(min(timeout_s, *due, timeout_s))
+        since, self._offered_at = self._offered_at, self._now()
+        due = [at - self._offered_at for at in self._contents.dues.values() if at > since]
+        await self._news("offered", min(timeout_s, *due, timeout_s))
 
     async def announce(self, worker: WorkerInfo) -> None:
         """Say that this owner is a worker."""
@@ -432,7 +441,7 @@ class MemoryStore:
     async def admit(self, wanted: Mapping[str, Rate], amount: float = 1.0) -> float:
         """Take from all of the supplies, or from none."""
         self._refuse_closed()
-        now, left = time.time(), dict[str, float]()
+        now, left = self._now(), dict[str, float]()
         for name, rate in wanted.items():
             kept, at = self._contents.supplies.get(name, (rate.burst, now))
             left[name] = min(rate.burst, kept + (now - at) * rate.per_minute / 60) - amount
@@ -444,7 +453,7 @@ class MemoryStore:
 
     async def now(self) -> float:
         """Return the time of this process."""
-        return time.time()
+        return self._now()
 
     def _is_cut(self, run: str) -> bool:
         """Return whether a run of ours was cut and nothing was appended to it since."""
@@ -526,9 +535,12 @@ class MemoryStore:
 
     async def changed(self, timeout_s: float, runs: Collection[str] | None = None) -> None:
         """Return once anything may have been written by anybody since the last call, or in time."""
+        await self._news("changed", timeout_s)
+
+    async def _news(self, for_whom: str, timeout_s: float) -> None:
         waiter = (asyncio.get_running_loop(), asyncio.Event())
         try:
-            if not self._is_news and not self._is_closed:
+            if for_whom in self._informed and not self._is_closed:
                 self._waiters.add(waiter)
                 async with asyncio.timeout(timeout_s):
                     await waiter[1].wait()
@@ -536,7 +548,7 @@ class MemoryStore:
             return
         finally:
             self._waiters.discard(waiter)
-            self._is_news = False
+            self._informed.add(for_whom)
 
     async def aclose(self) -> None:
         """Let go of every run and close."""
@@ -544,7 +556,7 @@ class MemoryStore:
             return
         leases = self._contents.leases
         for run in [run for run, owner in leases.items() if owner == self._me]:
-            self._let_go(run)
+            self._let_go(run, 0.0)
         self.die()
         self._changed()
 
@@ -557,6 +569,6 @@ class MemoryStore:
             owner._note()
 
     def _note(self) -> None:
-        self._is_news = True
+        self._informed.clear()
         for loop, event in self._waiters:
             call_soon(loop, event.set)

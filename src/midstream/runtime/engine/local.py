@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from midstream.core.decide.budgets import narrower
 from midstream.core.notices import Envelope, ListenerFailed
+from midstream.core.pending import AwaitTime, pending
 from midstream.core.run import Run
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.names import Json
@@ -78,8 +79,11 @@ class LocalEngine:
         limits: Budget | None = None,
         id: str | None = None,
         source: str = "",
+        is_held: bool = False,
     ) -> WorkflowStateMachine:
         """Return a run that has begun; its start is journaled. `limits` only narrow those of the engine.
+
+        `is_held`: nothing more of it is done here: `let_go` leaves it to others.
 
         Raises:
             RunOwned, JournalMoved: another process has begun a run of this `id`.
@@ -97,6 +101,7 @@ class LocalEngine:
                 approvals=approvals,
                 limits=narrower(self._limits, limits),
                 source=source,
+                is_held=is_held,
             )
         except BaseException:
             await self._drop(machine)  # nobody has it: what began of it goes on when resumed
@@ -178,6 +183,12 @@ class LocalEngine:
             self._taking_up.discard(id)
         self.look()
         return machine
+
+    async def let_go(self, id: str) -> None:
+        """Leave a run to others, and forget it, as one that has ended is. An unknown id changes nothing."""
+        machine = self._machines.get(id)
+        if machine is not None:
+            await self._drop(machine)
 
     def machines(self) -> tuple[WorkflowStateMachine, ...]:
         """Return the runs of this process, the oldest first, ended ones included."""
@@ -302,7 +313,7 @@ class LocalEngine:
         return machine is not None and machine.is_hearing(mail.id)
 
     async def _drop(self, machine: WorkflowStateMachine) -> None:
-        """Let go of what could not be begun. It is done though the caller is cancelled again."""
+        """Let go of a run nobody here is to have any more. It is done though the caller is cancelled."""
         await asyncio.wait((self._do(self._dropped(machine)),))
 
     async def _dropped(self, machine: WorkflowStateMachine) -> None:
@@ -311,6 +322,8 @@ class LocalEngine:
         finally:
             if self._machines.get(machine.id) is machine:
                 del self._machines[machine.id]
+                self._told.pop(machine.id, None)
+                self._snapped.pop(machine.id, None)
 
     async def _leave(self, machine: WorkflowStateMachine) -> None:
         run = await machine.leave()
@@ -326,7 +339,7 @@ class LocalEngine:
                 await self._keep(run)
                 self._snapped[run.id] = run.seq
         with contextlib.suppress(MidstreamError):
-            await self.store.release(run.id)
+            await self.store.release(run.id, due_at(run))
 
     def _tap(self, envelope: Envelope) -> None:
         """Tell every listener; one that raises keeps no other from hearing."""
@@ -374,3 +387,16 @@ class LocalEngine:
         self._chores.discard(task)
         if not task.cancelled():
             task.exception()  # a snapshot is a cache: that it could not be kept hurts nobody
+
+
+def due_at(run: Run) -> float | None:
+    """Return when a run goes on by itself: 0 for now, None where only a person can move it on.
+
+    One that was not read here may have something to do, as far as is known.
+    """
+    if run.is_over:
+        return None
+    if run.definition is None:
+        return 0.0
+    waits = [each.until if isinstance(each, AwaitTime) else None for each in pending(run)]
+    return min((until or 0.0 for until in waits), default=None)

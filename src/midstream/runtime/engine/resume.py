@@ -117,7 +117,7 @@ async def take_up(
         if is_of_import:
             raise _foreign_copy(id)
         if built is not None:
-            _built_in_code(pinned)
+            require_no_code(pinned)
         return await engine.resume(id, handlers=await library.pinned(pinned), known=run)
     if now.definition is None:
         assert now.error is not None
@@ -195,7 +195,7 @@ async def stop_here(store: Store, clock: Clock, id: str, *, reason: str) -> Run:
         for mail in await store.undelivered(id):
             await store.delivered(id, mail.id)
     finally:
-        await store.release(id)
+        await store.release(id, 0.0)  # where that failed, it is owed what it was owed before
     return run
 
 
@@ -318,7 +318,8 @@ async def _now(
     if pinned.kind == "chat":
         return _chat_now(pinned, library, engine)
     if not pinned.found_as:
-        return _built_in_code(pinned)
+        require_no_code(pinned)
+        return _Now(definition=pinned)
     try:
         definition, handlers = await library.load(pinned.found_as)
     except MidstreamError as error:
@@ -339,8 +340,8 @@ def _role_of(roles: Mapping[str, object]) -> str:
     return next(iter(roles))
 
 
-def _built_in_code(pinned: Definition) -> _Now:
-    """Return a definition of no file as it was. Its handlers are in the program that made it.
+def require_no_code(pinned: Definition) -> None:
+    """Return where a definition of no file needs no functions: those are in the program that made it.
 
     Raises:
         UserMistake: it needs them.
@@ -353,7 +354,6 @@ def _built_in_code(pinned: Definition) -> _Now:
             "handlers.",
             hint="Resume it in that program: Engine.resume(id, workflow) or (id, handlers=...).",
         )
-    return _Now(definition=pinned)
 
 
 def _differences(pinned: Definition, now: _Now) -> tuple[str, ...]:
