@@ -301,8 +301,9 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a run may go on, and whose it is.
 
     A run of a folder goes on with the workers of its `host` alone. One of a git `repository` (its URL)
-    at a `commit` goes on anywhere. `queue`: only with workers that serve it. `user`: for whom, so that
-    people share the workers fairly.
+    at a `commit` goes on anywhere; what it has made of that is pushed to the branch `push` when it has
+    finished, "" where nobody asked for that. `queue`: only with workers that serve it. `user`: for whom, so
+    that people share the workers fairly.
     """
 
     host: str = ""
@@ -310,6 +311,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     user: str = ""
     repository: str = ""
     commit: str = ""
+    push: str = ""
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
