@@ -256,7 +256,10 @@ class Page:
         self.until(f"document.querySelector({where})?.innerText.includes({what})")
 
     def click(self, selector: str, words: str = "") -> None:
-        """Click the first thing a selector names that holds the words, can be seen, and stands still."""
+        """Click the first thing a selector names that holds the words, can be seen, and stands still.
+
+        What moved away before the button was down was missed: it is clicked where it stands now.
+        """
         where, what = json.dumps(selector), json.dumps(words)
         at = self.until(
             f"(() => {{ const node = [...document.querySelectorAll({where})].find((each) =>"
@@ -264,11 +267,18 @@ class Page:
             " if (!node) return null; node.scrollIntoView({block: 'nearest'});"
             " const box = node.getBoundingClientRect(), before = window.stood;"
             " window.stood = {x: box.x + box.width / 2, y: box.y + box.height / 2};"
-            " return before?.x === stood.x && before.y === stood.y ? stood : null; })()"
+            " if (before?.x !== stood.x || before.y !== stood.y) return null;"
+            " window.aimed = node; window.hit = null;"
+            " addEventListener('pointerdown', (event) => (window.hit = event.target),"
+            " {capture: true, once: true}); return stood; })()"
         )
         self.value("window.stood = null")
         for kind in ("mousePressed", "mouseReleased"):
             self.ask("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
+        # A page that went on to another was hit.
+        with contextlib.suppress(BrowserError):
+            if self.value("!!window.hit && !aimed.contains(hit)"):
+                self.click(selector, words)
 
     def type(self, text: str) -> None:
         """Type text into what has the focus."""
