@@ -15,12 +15,12 @@ from midstream.config.directories import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HO
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-pytest_plugins = ["unhurried", "left_out", "boxed", "spawning"]
+pytest_plugins = ["unhurried", "left_out", "boxed", "spawning", "databases"]
 
 TESTS = Path(__file__).parent
 REAL_KITS = {"boxes", "console_kit", "mcp_kit", "pipes_kit", "ptyprocess", "screen"}
 """Modules that start our program, or another, for real: in a terminal, on pipes, as a server."""
-REAL_FIXTURES = {"box", "spawn"}
+REAL_FIXTURES = {"box", "spawn", "postgres"}
 REAL_PLACES = (
     "attacks/normal",
     "attacks/workspaces/test_attack_opening.py",
