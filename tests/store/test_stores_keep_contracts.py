@@ -8,10 +8,10 @@ import pytest
 from midstream.runtime.storage import Store
 from midstream.store.memory import MemoryStore
 from midstream.store.sqlite import SqliteStore
-from midstream.testing.store_contracts import Another, Cut, StoreContract
+from midstream.testing.store_contracts import Another, Cut, PoolContract, StoreContract
 
 
-class TestMemoryStore(StoreContract):
+class TestMemoryStore(StoreContract, PoolContract):
     @pytest.fixture
     def store(self) -> MemoryStore:
         return MemoryStore()

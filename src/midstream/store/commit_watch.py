@@ -1,42 +1,54 @@
 """Noticing that anybody wrote: own commits at once, other processes' by a look every 20 ms.
 
-Only while somebody waits is there anything to do; otherwise the thread sleeps.
+Only while somebody waits is there anything to do; otherwise the thread sleeps. However many wait, there is
+one look.
 """
 
 import asyncio
 import contextlib
 import threading
-
-import apsw
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, TypeAlias
 
 from midstream.system.offloop import call_soon
 
 LOOK_S = 0.02
 
+ANY: Final = None
+"""Stands for all runs."""
+
+Look: TypeAlias = Callable[[Collection[str | None]], Mapping[str | None, object]]
+"""Returns for runs, or for all of them, what is another value once something of them has changed."""
+
+_Waiter: TypeAlias = tuple[asyncio.AbstractEventLoop, asyncio.Event, Collection[str | None]]
+
 
 class Watch:
-    """Counts the changes of a journal and wakes who waits for one.
+    """Counts the changes of runs and wakes who waits for one of them.
 
     Args:
-        connection: one that never writes; it is closed with the watch.
+        look: how the runs that somebody waits for are. It is called in the thread of the watch. Of what it
+            leaves out nothing was seen.
+        close: is called in that thread when the watch ends.
     """
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
+    def __init__(self, look: Look, close: Callable[[], object]) -> None:
+        self._look = look
+        self._close = close
         self._lock = threading.Condition()
-        self._changes = 1
-        self._told = 0
-        self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        self._changes: dict[str | None, int] = {}
+        self._told: dict[str | None, int] = {}
+        self._seen: dict[str | None, object] = {}
+        self._waiters: set[_Waiter] = set()
         self._is_closed = False
-        self._version = self._look()
         self._thread = threading.Thread(target=self._serve, name="midstream-watch", daemon=True)
         self._thread.start()
 
-    async def changed(self, timeout_s: float) -> None:
-        """Return once something changed since the last call returned, or in time."""
-        waiter = (asyncio.get_running_loop(), asyncio.Event())
+    async def changed(self, timeout_s: float, runs: Collection[str | None]) -> None:
+        """Return once something of these runs changed since the last call returned, or in time."""
+        waiter = (asyncio.get_running_loop(), asyncio.Event(), tuple(runs))
         with self._lock:
-            if self._is_news():
+            if self._is_news(runs):
                 return
             self._waiters.add(waiter)
             self._lock.notify()
@@ -47,14 +59,16 @@ class Watch:
         finally:
             with self._lock:
                 self._waiters.discard(waiter)
-                self._is_news()
+                self._is_news(runs)
 
-    def note(self) -> None:
+    def note(self, runs: Collection[str | None] = (ANY,)) -> None:
         """Hear that something was committed. From any thread."""
         with self._lock:
-            self._changes += 1
-            woken, self._waiters = self._waiters, set()
-        for loop, event in woken:
+            for run in {*runs, ANY}:
+                self._changes[run] = self._changes.get(run, 1) + 1
+            woken = {each for each in self._waiters if not {*runs, ANY}.isdisjoint(each[2])}
+            self._waiters -= woken
+        for loop, event, _ in woken:
             call_soon(loop, event.set)
 
     def close(self) -> None:
@@ -62,12 +76,17 @@ class Watch:
         with self._lock:
             self._is_closed = True
             self._lock.notify()
-        self.note()
+            woken, self._waiters = self._waiters, set()
+        for loop, event, _ in woken:
+            call_soon(loop, event.set)
         self._thread.join()
 
-    def _is_news(self) -> bool:
-        is_news = self._changes != self._told
-        self._told = self._changes
+    def _is_news(self, runs: Collection[str | None]) -> bool:
+        is_news = False
+        for run in runs:
+            changes = self._changes.setdefault(run, 1)
+            is_news |= self._told.get(run) != changes
+            self._told[run] = changes
         return is_news
 
     def _serve(self) -> None:
@@ -77,19 +96,14 @@ class Watch:
                     self._lock.wait()
                 if self._is_closed:
                     break
-            version = self._look()
-            if version != self._version:
-                self._version = version
-                self.note()
+                wanted = {run for _, _, runs in self._waiters for run in runs}
+            seen = self._look(wanted)
+            changed = [run for run, how in seen.items() if self._seen.get(run, seen) != how]
+            self._seen |= seen
+            if changed:
+                self.note(changed)
                 continue
             with self._lock:
                 if not self._is_closed:
                     self._lock.wait(LOOK_S)
-        self._connection.close()
-
-    def _look(self) -> object:
-        try:
-            return self._connection.execute("pragma data_version").fetchall()[0][0]
-        except apsw.Error:
-            # A look that fails is one that saw nothing; whoever reads hears what is wrong.
-            return None
+        self._close()

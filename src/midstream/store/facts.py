@@ -393,7 +393,7 @@ def _verified(
                 (number, max(first - 1, after), last),
             ):
                 seq += 1
-                kept = _kept(run, seq, before, row)
+                kept = kept_fact(run, seq, before, row)
                 before = kept.checksum
                 yield kept
     except (apsw.CorruptError, UnicodeDecodeError) as error:
@@ -444,7 +444,8 @@ def _checksum_at(
     return FIRST
 
 
-def _kept(run: str, seq: int, before: bytes, row: Sequence[Any]) -> Kept:
+def kept_fact(run: str, seq: int, before: bytes, row: Sequence[Any]) -> Kept:
+    """Return a fact from its row (seq, at, body, checksum, ends, format), or raise JournalDamaged."""
     found, at, body, checksum, ends, format = row
     if found != seq:
         raise damaged(run, seq, "it is missing")

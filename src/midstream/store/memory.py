@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import (
     AsyncGenerator,
     Callable,
@@ -398,18 +398,24 @@ class MemoryStore:
 
     def _next_for(self, worker: WorkerInfo) -> str | None:
         contents = self._contents
-        placements = contents.placements
-        users = Counter(placements[run].user for run in contents.leases if contents.living(run))
-        suspects = {run for run, (deaths, _) in contents.deaths.items() if deaths >= SUSPECT}
-        has_one = any(contents.leases.get(run) == self._me for run in suspects)
+        places = defaultdict(Placement, contents.placements)
+        users = Counter(places[run].user for run in contents.leases if contents.living(run))
+        has_suspect = any(
+            owner == self._me and self._is_suspect(run) for run, owner in contents.leases.items()
+        )
         fitting = (
-            (users[placements[id].user], run.summary().updated_at, id)
+            (users[places[id].user], run.summary().updated_at, id)
             for id, run in contents.runs.items()
             if self._is_owed(id, run)
-            and fits(worker, placements.get(id, Placement()), run.summary().workspace, id)
-            and not (has_one and id in suspects)
+            and fits(worker, places[id], run.summary().workspace, id)
+            and not (has_suspect and self._is_suspect(id))
         )
         return min(fitting, default=(0, 0.0, None))[2]
+
+    def _is_suspect(self, run: str) -> bool:
+        """Return whether a run has died with three owners, one it was not yet taken from included."""
+        died = self._contents.leases.get(run, _NOBODY) not in (*self._contents.owners, _NOBODY)
+        return self._contents.deaths.get(run, (0, 0))[0] + died >= SUSPECT
 
     def _is_owed(self, id: str, run: _Run) -> bool:
         contents = self._contents

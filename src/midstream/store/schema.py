@@ -19,7 +19,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import apsw
@@ -139,6 +139,17 @@ def reading(path: Path, vfs: str | None) -> apsw.Connection:
     except apsw.Error as error:
         raise trouble(error, path) from error
     return connection
+
+
+def data_version(
+    connection: apsw.Connection, _: Collection[str | None]
+) -> dict[str | None, object]:
+    """Return what differs once anybody else has written to the file, whatever it was."""
+    try:
+        return {None: connection.execute("pragma data_version").fetchall()[0][0]}
+    except apsw.Error:
+        # A look that fails is one that saw nothing; whoever reads hears what is wrong.
+        return {}
 
 
 def format_of(connection: apsw.Connection) -> int:

@@ -27,12 +27,13 @@ from midstream.runtime.storage import MATCHES, NO_PAGES, PAGE, Claim, KeptRun, M
 from midstream.store import facts as journal
 from midstream.store import rows, schema
 from midstream.store.blob_store import FileBlobStore
-from midstream.store.commit_watch import Watch
+from midstream.store.commit_watch import ANY, Watch
 from midstream.store.file_guard import Guard
 from midstream.store.owners import Owners
-from midstream.store.schema import prepared, reading, trouble
+from midstream.store.schema import data_version, prepared, reading, trouble
+from midstream.store.threads import Worker
 from midstream.store.wake_up import WakeUpSocket, wake
-from midstream.store.writer import Committing, Reading, Worker
+from midstream.store.writer import Committing, Reading
 from midstream.system.offloop import in_thread
 from midstream.views.listing import Standing
 
@@ -62,7 +63,7 @@ class SqliteStore:
         self._is_closed = self._was_lost = False
         self._closing = threading.Lock()
         self._own: dict[str, list[Envelope]] = {}
-        self._watch = Watch(watching)
+        self._watch = Watch(partial(data_version, watching), watching.close)
         committing = Committing(path, guard, self._watch.note)
         self._writer = Worker("midstream-journal", writing, committing)
         self._reader = Worker("midstream-reading", reading, Reading(path))
@@ -274,7 +275,7 @@ class SqliteStore:
 
     async def changed(self, timeout_s: float, runs: Collection[str] | None = None) -> None:
         """Return once anything may have been written by anybody since the last call, or in time."""
-        await self._watch.changed(timeout_s)
+        await self._watch.changed(timeout_s, (ANY,))
 
     async def set_quota(self, max_bytes: int) -> None:
         """Let the file grow to so many bytes; it keeps what it has. More is refused (JournalFull)."""

@@ -15,7 +15,8 @@
 `another` is an async function: it opens a further store on the same contents, which has an owner of
 its own as a second process has; after `store.aclose()` that is opening it again. `cut` is an async
 function: it ends a store as `kill -9` would, without letting go of anything. The fixtures close what
-they opened.
+they opened. A store that workers of many machines share keeps `PoolContract` as well, with the same
+fixtures.
 """
 # ruff: noqa: D102 - a test's name says what it checks
 
@@ -24,7 +25,7 @@ import contextlib
 import hashlib
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -39,7 +40,18 @@ from midstream.language.errors import (
     WorldTrouble,
 )
 from midstream.language.spec import Definition, State, Workflow
-from midstream.runtime.storage import KeptRun, Mail, RunKind, Store
+from midstream.runtime.storage import (
+    GOES_ON,
+    SUSPECT,
+    KeptRun,
+    Mail,
+    Placement,
+    Pool,
+    Rate,
+    RunKind,
+    Store,
+    WorkerInfo,
+)
 from midstream.testing.contracts import JournalContract, fact, facts, soon
 from midstream.views.listing import ACTIVE, ENDED, Standing
 
@@ -1245,3 +1257,343 @@ class StoreContract(JournalContract):
 
         assert waiting.cancelled()
         await store.append("r", 0, [fact("r", 1)])
+
+
+class SharedStore(Store, Pool, Protocol):
+    """A store that workers of many machines share."""
+
+
+def worker_at(store: Store, *, host: str = "", **how: Any) -> WorkerInfo:
+    """Return what the worker that has a store says of itself."""
+    return WorkerInfo(owner=store.me, host=host, pid=1, version="1", since=0.0, max_runs=9, **how)
+
+
+async def _taken(store: SharedStore, limit: int = 9, **how: Any) -> list[str]:
+    return [each.kept.id for each in await store.take(worker_at(store, **how), limit)]
+
+
+class PoolContract:
+    """The port `Pool`, of a store. Fixtures: see the module."""
+
+    @staticmethod
+    async def _owed(store: SharedStore, run: str, place: Placement | None = None) -> None:
+        """Begin a run that has something to do and that nobody has."""
+        await store.assign(run, place or Placement())
+        await store.claim(run)
+        await store.append(run, 0, started(run, workspace=f"/home/{run}"))
+        await store.release(run, 0.0)
+
+    @soon
+    async def test_a_run_is_where_it_was_assigned(self, store: SharedStore) -> None:
+        place = Placement(host="here", queue="slow", user="ann", repository="", commit="")
+        await store.assign("r", place)
+        assert await store.run("r") is None
+        await store.append("r", 0, started("r"))
+        assert (await listed(store, "r")).placement == place
+
+        await store.fork("r", 1, "f")
+        assert (await listed(store, "f")).placement == place
+        away = Placement(repository="https://example.org/r.git", commit="abc")
+        await store.assign("r", away)
+        assert (await listed(store, "r")).placement == away
+        assert (await listed(store, "f")).placement == place
+
+    @soon
+    async def test_a_run_that_nobody_placed_has_a_place_once_it_is_claimed(
+        self, store: SharedStore
+    ) -> None:
+        await store.append("r", 0, started("r"))
+        assert (await listed(store, "r")).placement is None
+        await store.claim("r")
+        assert (await listed(store, "r")).placement is not None
+
+    @soon
+    async def test_what_is_owed_is_taken_once(self, store: SharedStore, another: Another) -> None:
+        other = cast(SharedStore, await another())
+        await self._owed(store, "r")
+        (taken,) = await other.take(worker_at(other), 9)
+
+        assert (taken.kept.id, taken.kept.seq, taken.kept.owner) == ("r", 1, other.me)
+        assert (taken.claim.was_cut, taken.claim.deaths) == (False, 0)
+        assert taken.claim.epoch == (await other.claim("r")).epoch > 1
+        assert await _taken(store) == []
+        assert await _taken(other) == []
+        assert await store.owner_of("r") == other.me
+
+    @soon
+    async def test_nothing_is_owed_to_what_waits_for_a_person_has_ended_or_is_foreign(
+        self, store: SharedStore
+    ) -> None:
+        for run in ("waiting", "ended", "forked"):
+            await store.append(run, 0, started(run))
+        await store.append("ended", 1, told("ended", e.RunFinished(), after=1))
+        await store.fork("forked", 1, "fork")
+        await store.adopt("foreign", started("foreign"))
+        for run in ("waiting", "ended", "foreign", "new"):
+            await store.claim(run)
+            await store.release(run, None if run == "waiting" else 0.0)
+        for run in ("ended", "foreign", "new", "unknown"):
+            await store.post(Mail(id="1", run=run, at=1.0))
+
+        assert await _taken(store) == []
+
+    @soon
+    async def test_what_was_sent_something_is_owed_it(self, store: SharedStore) -> None:
+        await store.append("r", 0, started("r"))
+        await store.post(Mail(id="1", run="r", at=1.0))
+        assert await _taken(store) == ["r"]
+
+        await store.release("r")
+        assert await _taken(store) == ["r"]
+        await store.delivered("r", "1")
+        await store.release("r")
+        assert await _taken(store) == []
+
+    @soon
+    async def test_what_is_due_later_is_owed_later(self, store: SharedStore) -> None:
+        await store.append("r", 0, started("r"))
+        for due_at, found in ((await store.now() + 3600, []), (await store.now() - 1, ["r"])):
+            await store.claim("r")
+            await store.release("r", due_at)
+            assert await _taken(store) == found
+
+    @soon
+    async def test_the_runs_of_a_dead_owner_are_owed(
+        self, store: SharedStore, another: Another, cut: Cut
+    ) -> None:
+        dead = await another()
+        await dead.append("r", 0, started("r"))
+        await dead.claim("r")
+        assert await _taken(store) == []
+        await cut(dead)
+        (taken,) = await store.take(worker_at(store), 9)
+
+        assert (taken.kept.id, taken.kept.was_cut, taken.claim.was_cut) == ("r", False, True)
+        assert taken.claim.deaths == 1
+        await store.release("r")
+        assert await _taken(store) == ["r"]
+
+    @soon
+    async def test_a_closed_store_leaves_its_runs_to_others(
+        self, store: SharedStore, another: Another
+    ) -> None:
+        other = await another()
+        await other.append("r", 0, started("r"))
+        await other.claim("r")
+        await other.aclose()
+
+        assert await _taken(store) == ["r"]
+
+    @soon
+    async def test_an_epoch_grows_with_each_change_of_owner(
+        self, store: SharedStore, another: Another, cut: Cut
+    ) -> None:
+        await store.append("r", 0, started("r"))
+        epochs = [(await store.claim("r")).epoch, (await store.claim("r")).epoch]
+        await store.release("r")
+        for _ in range(2):
+            other = await another()
+            epochs.append((await other.claim("r")).epoch)
+            await cut(other)
+
+        assert epochs[0] == epochs[1] < epochs[2] < epochs[3]
+
+    @soon
+    async def test_deaths_in_a_row_are_counted_until_it_is_let_go_or_goes_on(
+        self, store: SharedStore, another: Another, cut: Cut
+    ) -> None:
+        await store.append("r", 0, started("r"))
+        seq = 1
+
+        async def dies(facts_more: int = 1) -> int:
+            nonlocal seq
+            other = await another()
+            claim = await other.claim("r")
+            more = facts("r", seq + 1, seq + facts_more)
+            await other.append("r", seq, more)
+            seq += facts_more
+            await cut(other)
+            return claim.deaths
+
+        assert [await dies() for _ in range(3)] == [0, 1, 2]
+        assert await dies(GOES_ON) == 3
+        assert await dies() == 1
+        claim = await store.claim("r")
+        assert claim.deaths == 2
+        await store.append("r", seq, [fact("r", seq + 1)])
+        await store.release("r")
+        assert (await store.claim("r")).deaths == 0
+
+    @soon
+    async def test_a_run_goes_to_workers_that_it_fits(self, store: SharedStore) -> None:
+        clone = {"cloned": "no git"}
+        where = {
+            "here": Placement(host="here"),
+            "there": Placement(host="there"),
+            "slow": Placement(queue="slow"),
+            "cloned": Placement(host="there", repository="https://example.org/r.git"),
+        }
+        ways: dict[str, dict[str, Any]] = {
+            "cloned here slow": {"host": "here"},
+            "cloned slow there": {"host": "there"},
+            "slow": {"host": "here", "queues": ("slow",)},
+            "cloned slow": {"host": "here", "refuses": {"here": "damaged"}},
+            "cloned there": {"host": "there", "refuses": {"/home/slow": "untrusted"}},
+            "here": {
+                "host": "here",
+                "workspaces": ("/nowhere/*", "/home/[!s]?r[a-e]"),
+                "refuses": clone,
+            },
+            "": {"host": "here", "workspaces": ("/home/HERE", "*/her"), "refuses": clone},
+        }
+        for run, place in where.items():
+            await self._owed(store, run, place)
+        for expected, how in ways.items():
+            taken = await _taken(store, **how)
+            for run in taken:
+                await store.release(run, 0.0)
+            assert " ".join(sorted(taken)) == expected
+        assert await _taken(store, host="here", is_leaving=True) == []
+
+    @soon
+    async def test_no_more_are_taken_than_asked_for_the_longest_waiting_first(
+        self, store: SharedStore
+    ) -> None:
+        for seq, run in enumerate("cab"):
+            await self._owed(store, run)
+            await store.append(run, 1, told(run, *[e.WorkflowOutput(text="")] * seq, after=1))
+
+        assert await _taken(store, 0) == []
+        assert await _taken(store, 2) == ["c", "a"]
+        assert await _taken(store) == ["b"]
+
+    @soon
+    async def test_people_share_the_workers_fairly(
+        self, store: SharedStore, another: Another
+    ) -> None:
+        other = cast(SharedStore, await another())
+        for person, count in (("ann", 5), ("bob", 2), ("cid", 1)):
+            for number in range(count):
+                await self._owed(store, f"{person}{number}", Placement(user=person))
+
+        assert await _taken(store, 1) == ["ann0"]
+        assert await _taken(other, 4) == ["bob0", "cid0", "ann1", "bob1"]
+        assert await _taken(other) == ["ann2", "ann3", "ann4"]
+
+    @soon
+    async def test_of_the_runs_that_may_kill_a_worker_it_has_one(
+        self, store: SharedStore, another: Another, cut: Cut
+    ) -> None:
+        other = cast(SharedStore, await another())
+        for run in ("a", "b", "good"):
+            await store.append(run, 0, started(run))
+        for _ in range(SUSPECT):
+            dead = await another()
+            await dead.claim("a")
+            await dead.claim("b")
+            await cut(dead)
+        await store.claim("good")
+        await store.release("good", 0.0)
+
+        assert sorted(await _taken(store)) == ["a", "good"]
+        assert await _taken(store) == []
+        assert await _taken(other) == ["b"]
+        await store.append("a", 1, [fact("a", 2)])
+        await store.release("a")
+        await other.release("b")
+        assert await _taken(store) == ["b"]
+
+    @soon
+    async def test_many_that_take_at_once_take_each_run_once(
+        self, store: SharedStore, another: Another
+    ) -> None:
+        others = [store, *[cast(SharedStore, await another()) for _ in range(2)]]
+        for number in range(20):
+            await self._owed(store, f"r{number}")
+        found: list[str] = []
+        while len(found) < 20:
+            for some in await asyncio.gather(*(_taken(other, 3) for other in others)):
+                found += some
+
+        assert len(set(found)) == 20
+
+    @soon
+    async def test_who_waits_for_work_hears_of_it(
+        self, store: SharedStore, another: Another
+    ) -> None:
+        other = await another()
+        await store.append("r", 0, started("r"))
+        await store.offered(0)
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(store.offered(60))
+            await asyncio.sleep(0.03)
+            await other.post(Mail(id="1", run="r", at=1.0))
+
+        assert waiting.done()
+        assert await _taken(store) == ["r"]
+
+    @soon
+    async def test_who_waits_for_work_hears_of_what_is_let_go(
+        self, store: SharedStore, another: Another
+    ) -> None:
+        other = await another()
+        await other.append("r", 0, started("r"))
+        await other.claim("r")
+        await store.offered(0)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(store.offered(60))
+            await asyncio.sleep(0.03)
+            await other.release("r", 0.0)
+
+        assert await _taken(store) == ["r"]
+
+    @soon
+    async def test_workers_that_live_are_known(
+        self, store: SharedStore, another: Another, cut: Cut
+    ) -> None:
+        other = cast(SharedStore, await another())
+        await store.append("r", 0, started("r"))
+        assert await store.workers() == []
+        await store.announce(worker_at(store, host="here", queues=("a", "b")))
+        await other.announce(worker_at(other, host="there", refuses={"/x": "untrusted"}))
+        await other.announce(leaving := worker_at(other, host="there", is_leaving=True))
+        await other.claim("r")
+        found = await store.workers()
+
+        assert [(each.owner, each.host, each.runs) for each in found] == [
+            (store.me, "here", ()),
+            (other.me, "there", ("r",)),
+        ]
+        assert msgspec.structs.replace(found[1], runs=(), seen_s=0.0) == leaving
+        await cut(other)
+        assert [each.owner for each in await store.workers()] == [store.me]
+
+    @soon
+    async def test_supplies_are_shared(self, store: SharedStore, another: Another) -> None:
+        other = cast(SharedStore, await another())
+        slow = {"a": Rate(per_minute=0.001, burst=3.0)}
+        assert [await pool.admit(slow) for pool in (store, other, store)] == [0.0] * 3
+        assert 0 < await other.admit(slow) <= 60_000
+        assert await store.admit({"b": Rate(per_minute=0.001, burst=1.0)}) == 0.0
+
+    @soon
+    async def test_of_several_supplies_all_or_none_is_taken(self, store: SharedStore) -> None:
+        full, empty = Rate(per_minute=0.001, burst=2.0), Rate(per_minute=0.001, burst=1.0)
+        assert await store.admit({"a": full, "b": empty}) == 0.0
+        assert await store.admit({"a": full, "b": empty}) > 0
+        assert await store.admit({"a": full}) == 0.0
+        assert await store.admit({"a": full}) > 0
+        assert await store.admit({}) == 0.0
+
+    @soon
+    async def test_a_supply_fills_again(self, store: SharedStore) -> None:
+        fast = {"a": Rate(per_minute=60_000.0, burst=2.0)}
+        assert await store.admit(fast, 2.0) == 0.0
+        await asyncio.sleep(await store.admit(fast, 2.0))
+        assert await store.admit(fast, 1.0) == 0.0
+
+    @soon
+    async def test_the_time_goes_on(self, store: SharedStore, another: Another) -> None:
+        other = cast(SharedStore, await another())
+        first = await store.now()
+        assert first <= await other.now() <= await store.now()

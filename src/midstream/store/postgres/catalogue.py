@@ -1,0 +1,156 @@
+"""Which runs there are: the listing, runs by the beginning of an id or a name, lineages."""
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import msgspec
+
+from midstream.runtime.storage import KINDS, KeptRun, Place, Placement, RunKind
+from midstream.store.postgres.appends import NOBODY
+from midstream.store.postgres.link import Link, Row, text_in, texts
+from midstream.views.listing import ACTIVE, ENDED, Standing, Summary
+
+_SUMMARY = msgspec.json.Decoder(Summary)
+_LAST = "\U0010ffff"
+"""Sorts behind whatever an id or a name goes on with."""
+
+COLUMNS: Final = (
+    "r.id, r.seq, r.summary, r.written_at, p.id, r.parent_seq, r.is_foreign, r.owner,"
+    " r.host, r.queue, r.person, r.repository, r.revision"
+)
+"""Of `runs r left join runs p on p.number = r.parent`; see `kept_runs`."""
+
+_FROM: Final = "midstream.runs r left join midstream.runs p on p.number = r.parent"
+
+
+def kept_runs(link: Link, rows: Collection[Row]) -> list[KeptRun]:
+    """Return the runs of some rows, with who has them."""
+    living = living_of(link, {row[7] for row in rows})
+    return [_kept(row, living) for row in rows]
+
+
+def living_of(link: Link, owners: Iterable[str]) -> set[str]:
+    """Return those of some owners that live."""
+    asked = [owner for owner in owners if owner not in ("", NOBODY)]
+    if not asked:
+        return set()
+    found = link.rows(
+        "select name from unnest(%(names)s::text[]) name where midstream.lives(name)",
+        {"names": asked},
+    )
+    return {name for (name,) in found}
+
+
+def _kept(row: Row, living: Collection[str]) -> KeptRun:
+    id, seq, said, written_at, parent, parent_seq, is_foreign, owner, *place = row
+    damaged = ""
+    try:
+        summary = _SUMMARY.decode(said)
+    except msgspec.MsgspecError:
+        summary, damaged = Summary(updated_at=written_at), "its row is not what was written"
+    return KeptRun(
+        id=text_in(id),
+        seq=seq,
+        summary=summary,
+        parent="" if parent is None else text_in(parent),
+        parent_seq=parent_seq,
+        is_foreign=is_foreign,
+        owner=owner if owner in living else "",
+        was_cut=bool(owner) and owner not in living,
+        damaged=damaged,
+        placement=_placement(*place),
+    )
+
+
+def _placement(
+    host: str | None, queue: str, person: str, repository: str, revision: str
+) -> Placement | None:
+    if host is None:
+        return None
+    return Placement(host=host, queue=queue, user=person, repository=repository, commit=revision)
+
+
+def run(link: Link, id: str) -> KeptRun | None:
+    """Return a run, None where there is none of that id."""
+    query = f"select {COLUMNS} from {_FROM} where r.id = %(id)s and r.seq > 0"  # nosec B608  # columns of ours
+    found = kept_runs(link, link.rows(query, {"id": texts(id)}))
+    return found[0] if found else None
+
+
+def listing(
+    link: Link,
+    *,
+    workspace: str | None,
+    kind: RunKind | None,
+    status: Collection[Standing] | None,
+    after: Place | None,
+    limit: int,
+) -> list[KeptRun]:
+    """Return some runs, the one written last first.
+
+    Of one folder, kind and standing the runs are a piece of an index that is in order already: the first
+    of each piece are merged, so a page costs what it returns.
+    """
+    values: dict[str, object] = {
+        "kinds": list(KINDS if kind is None else (kind,)),
+        "ways": list({*ACTIVE, *ENDED} if status is None else set(status)),
+        "limit": limit,
+    }
+    pieces, here, before = "unnest(%(kinds)s::text[]) kind, unnest(%(ways)s::text[]) way", "", ""
+    if workspace is not None:
+        values["folders"] = list({texts(workspace), ""})
+        pieces += ", unnest(%(folders)s::text[]) folder"
+        here = "and workspace = folder"
+    if after is not None:
+        values |= {"at": after[0], "id": texts(after[1])}
+        before = "and (written_at, id) < (%(at)s, %(id)s)"
+    query = f"""
+        select {COLUMNS} from (
+            select number from {pieces}, lateral (
+                select number, written_at, id from midstream.runs
+                where runs.kind = kind.kind and standing = way and seq > 0 {here} {before}
+                order by written_at desc, id desc limit %(limit)s) piece
+            order by written_at desc, id desc limit %(limit)s) page
+        join midstream.runs r using (number) left join midstream.runs p on p.number = r.parent
+        order by r.written_at desc, r.id desc
+    """  # nosec B608  # columns of ours
+    return kept_runs(link, link.rows(query, values)) if limit > 0 else []
+
+
+def matching(link: Link, text: str, *, workspace: str | None, limit: int) -> list[KeptRun]:
+    """Return runs by the beginning of an id, and behind them by name."""
+    here = "true" if workspace is None else "r.workspace in (%(here)s, '')"
+    begin = texts(text)
+    values: dict[str, object] = {
+        "here": texts(workspace or ""),
+        "limit": limit,
+        "from": begin,
+        "to": begin + _LAST,
+    }
+    query = (
+        f"select {COLUMNS} from {_FROM} where r.seq > 0 and {here} and {{}}"  # nosec B608  # columns of ours
+        " order by r.id limit %(limit)s"
+    )
+    found = link.rows(query.format("r.id >= %(from)s and r.id < %(to)s"), values)
+    key = texts(" ".join(text.split()).casefold())
+    if key:
+        values |= {"key": key, "end": key + _LAST, "known": [row[0] for row in found]}
+        unknown = "r.named <> '' and r.id <> all(%(known)s::text[]) and "
+        named = link.rows(query.format(unknown + "r.named = %(key)s"), values)
+        begun = unknown + "r.named >= %(key)s and r.named < %(end)s"
+        found = found + (named or link.rows(query.format(begun), values))
+    return kept_runs(link, found)
+
+
+def lineage(link: Link, id: str) -> list[KeptRun]:
+    """Return a run and the runs it was forked from, the run itself first."""
+    query = f"""
+        with recursive line as (
+            select number, parent, 0 as depth from midstream.runs where id = %(id)s and seq > 0
+            union all
+            select above.number, above.parent, line.depth + 1 from line
+            join midstream.runs above on above.number = line.parent and above.number < line.number)
+        select {COLUMNS} from line join midstream.runs r using (number)
+        left join midstream.runs p on p.number = r.parent order by line.depth
+    """  # nosec B608  # columns of ours
+    return kept_runs(link, link.rows(query, {"id": texts(id)}))

@@ -1,0 +1,78 @@
+"""Messages to runs. Numbers come before commits: the undelivered are asked for, never "what is newer"."""
+
+from typing import Final
+
+import msgspec
+
+from midstream.runtime.storage import Mail
+from midstream.store.encoding import mail_body
+from midstream.store.postgres.life import OFFERED
+from midstream.store.postgres.link import Link, Row, texts
+
+_MAIL = msgspec.json.Decoder(Mail)
+
+_POST: Final = """
+with put as (
+    insert into midstream.inbox(run, id, body) values (%(run)s, %(id)s, %(body)s)
+    on conflict (run, id) do nothing returning body)
+select (select body from put), (select owner from midstream.runs where id = %(run)s and seq > 0)
+"""
+
+
+def post(link: Link, mail: Mail) -> Mail:
+    """Keep a message, or return the one of that id; wake a worker where nobody has the run."""
+    values = {"run": texts(mail.run), "id": texts(mail.id), "body": mail_body(mail)}
+    ((body, owner),) = link.rows(_POST, values)
+    if body is None:
+        # Somebody else's, seen by this statement only if it was there when it began.
+        query = "select body from midstream.inbox where run = %(run)s and id = %(id)s"
+        ((body,),) = link.rows(query, values)
+    if owner is not None and owner == "":
+        # On its own: a notification in a transaction that writes would end the group commit of all.
+        link.rows("select pg_notify(%(channel)s, '')", {"channel": OFFERED})
+    return _MAIL.decode(body)
+
+
+def deliver(link: Link, run: str, id: str) -> None:
+    """Hand a message out no more."""
+    link.rows(
+        "update midstream.inbox set is_delivered = true"
+        " where run = %(run)s and id = %(id)s and not is_delivered",
+        {"run": texts(run), "id": texts(id)},
+    )
+
+
+def posted(link: Link, run: str) -> list[Mail]:
+    """Return every message to a run, the oldest first."""
+    query = "select body from midstream.inbox where run = %(run)s order by number"
+    return _mails(link.rows(query, {"run": texts(run)}))
+
+
+def undelivered(link: Link, run: str) -> list[Mail]:
+    """Return the undelivered messages to one run, the oldest first."""
+    query = (
+        "select body from midstream.inbox where run = %(run)s and not is_delivered order by number"
+    )
+    return _mails(link.rows(query, {"run": texts(run)}))
+
+
+def mail(link: Link, owner: str) -> list[Mail]:
+    """Return the undelivered messages to the runs of a living owner, or of nobody, the oldest first."""
+    if owner:
+        query = """
+            select i.body from midstream.runs r
+            join midstream.inbox i on i.run = r.id and not i.is_delivered
+            where r.owner = %(owner)s and midstream.lives(%(owner)s) order by i.number
+        """
+    else:
+        query = """
+            select i.body from midstream.inbox i left join midstream.runs r on r.id = i.run
+            where not i.is_delivered
+                and (coalesce(r.owner, '') in ('', '-') or not midstream.lives(r.owner))
+            order by i.number
+        """
+    return _mails(link.rows(query, {"owner": owner}))
+
+
+def _mails(rows: list[Row]) -> list[Mail]:
+    return [_MAIL.decode(body) for (body,) in rows]

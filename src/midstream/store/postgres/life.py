@@ -1,0 +1,190 @@
+"""That this process lives: a lock its connection holds, a row that says until when, and the ear beside it.
+
+kill -9 shows at once, because the server lets go of the lock with the connection. A process that hangs, or
+is cut off, shows when the time of its row is over, by the database's clock. A connection that was cut is
+made again and takes the lock again: whose runs nobody claimed meanwhile goes on as if nothing had been.
+
+Others ring with a NOTIFY on a channel of the owner; `OFFERED` is the channel of all workers.
+"""
+
+import os
+import select
+import socket
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+import psycopg
+
+from midstream.language.errors import WorldTrouble
+from midstream.runtime.storage import WorkerInfo
+from midstream.store.postgres.link import Address, Connection, Link
+from midstream.store.postgres.tables import LOCKS, TTL_S
+
+OFFERED: Final = "midstream_offered"
+
+FORGOTTEN_S: Final = 600
+"""How long a dead owner without runs is remembered."""
+
+_BEAT: Final = f"""
+update midstream.owners set server = midstream.server(), seen_at = clock_timestamp(),
+    expires_at = clock_timestamp() + interval '{TTL_S} s'
+where name = %(me)s returning number
+"""  # nosec B608  # numbers of ours
+
+_BORN: Final = f"""
+insert into midstream.owners(name, host, pid, server, seen_at, expires_at)
+values (%(me)s, %(host)s, %(pid)s, midstream.server(), clock_timestamp(),
+    clock_timestamp() + interval '{TTL_S} s')
+returning number
+"""  # nosec B608  # numbers of ours
+
+_LOCK: Final = f"select pg_try_advisory_lock({LOCKS}, %(number)s)"
+
+_FORGET: Final = f"""
+delete from midstream.owners o where expires_at < clock_timestamp() - interval '{FORGOTTEN_S} s'
+    and not midstream.lives(name) and not exists(select from midstream.runs r where r.owner = o.name)
+"""  # nosec B608  # numbers of ours
+
+
+class Life:
+    """This owner's life: made once it is needed, by the thread that has the link of it."""
+
+    def __init__(self, me: str, host: str) -> None:
+        self._me = me
+        self._host = host
+        self._number: int | None = None
+        self._is_locked = False
+
+    def begin(self, connection: Connection) -> None:
+        """Be alive on a new connection: its session holds the lock from now on."""
+        connection.execute("set synchronous_commit = off")
+        see_server(connection)
+        self._is_locked = False
+        self._beat(connection)
+
+    def renew(self, link: Link) -> float:
+        """Say that this owner lives; return for how many seconds that holds."""
+        link.do(self._beat)
+        return TTL_S
+
+    def _beat(self, connection: Connection) -> None:
+        values = {"me": self._me, "host": self._host, "pid": os.getpid()}
+        beat = connection.execute(_BEAT.encode(), values).fetchall()
+        ((number,),) = beat or connection.execute(_BORN.encode(), values).fetchall()
+        if number != self._number or not self._is_locked:
+            # Where the server has not noticed yet that the connection before is gone, that holds the lock.
+            held = connection.execute(_LOCK.encode(), {"number": number}).fetchall()
+            self._number, self._is_locked = number, held[0][0]
+
+    def announce(self, link: Link, worker: WorkerInfo) -> None:
+        """Say that this owner is a worker."""
+        said = msgspec.json.encode(worker).decode()
+        link.rows(
+            "update midstream.owners set worker = %(said)s where name = %(me)s",
+            {"said": said, "me": self._me},
+        )
+
+    def sweep(self, link: Link) -> None:
+        """Forget owners that are long dead."""
+        link.rows(_FORGET)
+
+    def end(self, link: Link) -> None:
+        """Be dead."""
+        link.rows("delete from midstream.owners where name = %(me)s", {"me": self._me})
+
+
+def see_server(connection: Connection) -> None:
+    """Have it known when this start of the server was first seen."""
+    connection.execute(
+        b"insert into midstream.servers(name) select midstream.server() where not exists("
+        b"select from midstream.servers where name = midstream.server()) on conflict do nothing"
+    )
+
+
+class Ear:
+    """Hears who calls this owner, and that something was offered. Made once somebody listens.
+
+    Args:
+        address: of the database.
+        me: the name of this owner.
+        heard: is called in its thread with the name of the channel that was heard, or "" where something
+            may have been missed.
+    """
+
+    def __init__(self, address: Address, me: str, heard: Callable[[str], None]) -> None:
+        self._link = Link(address, begin=self._listen, patience_s=0.0)
+        self._channels = (channel_of(me), OFFERED)
+        self._heard = heard
+        self._is_closed = threading.Event()
+        self._wake, self._woken = socket.socketpair()
+        self._thread = threading.Thread(target=self._serve, name="midstream-ear", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Hear no more. Blocking, briefly."""
+        self._is_closed.set()
+        self._wake.send(b"x")
+        self._thread.join()
+        self._wake.close()
+        self._woken.close()
+
+    def _listen(self, connection: Connection) -> None:
+        for channel in self._channels:
+            connection.execute(f'listen "{channel}"'.encode())
+
+    def _serve(self) -> None:
+        while not self._is_closed.is_set():
+            try:
+                connection = self._link.connected()
+                self._heard("")
+                self._hear(connection)
+            except (psycopg.Error, OSError):
+                self._link.drop()
+                self._is_closed.wait(0.5)
+        self._link.close()
+
+    def _hear(self, connection: Connection) -> None:
+        while not self._is_closed.is_set():
+            select.select([connection.fileno(), self._woken.fileno()], [], [])
+            connection.pgconn.consume_input()
+            while (heard := connection.pgconn.notifies()) is not None:
+                self._heard(heard.relname.decode())
+
+
+def channel_of(owner: str) -> str:
+    """Return the channel an owner is called on."""
+    return f"midstream_{owner}"
+
+
+def require_session(life: Link, other: Link) -> None:
+    """Refuse a pooler that gives a connection another session with each transaction.
+
+    Raises:
+        WorldTrouble: two statements of one connection came to two sessions.
+    """
+    mine = _session(life.connected())
+
+    def look(connection: Connection) -> tuple[int, int]:
+        with connection.transaction():
+            return _session(connection), _session(life.connected())
+
+    theirs, still = other.do(look)
+    if theirs == mine or still != mine:
+        raise pooled(life.address)
+
+
+def _session(connection: Connection) -> int:
+    ((pid,),) = connection.execute("select pg_backend_pid()").fetchall()
+    return int(pid)
+
+
+def pooled(address: Address) -> WorldTrouble:
+    """Return the refusal of a pooler that pools transactions."""
+    return WorldTrouble(
+        f"The journal {address.shown} is behind a connection pooler that changes the session between"
+        " statements.",
+        hint="Running runs needs sessions: locks that show who lives, and LISTEN. Connect to PostgreSQL"
+        " itself, or have the pooler pool sessions (pool_mode = session).",
+    )

@@ -1,0 +1,253 @@
+"""A connection to PostgreSQL that is made again when it was cut, and what its errors mean for a person.
+
+Work that is done again must come to the same: a statement may have been done though nobody heard of it.
+"""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from midstream.language.errors import (
+    JournalFull,
+    MidstreamError,
+    OurBug,
+    UserMistake,
+    WorldTrouble,
+)
+
+T = TypeVar("T")
+
+Connection: TypeAlias = psycopg.Connection[Any]
+Row: TypeAlias = tuple[Any, ...]
+
+PATIENCE_S = 30.0
+"""How long the database may be away before whoever wants something of it is told."""
+
+_FIRST_PAUSE_S = 0.02
+_PAUSE_S = 0.5
+
+_OTHERWISE: Final[Mapping[str, str]] = {
+    "application_name": "midstream",
+    "connect_timeout": "10",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+    "target_session_attrs": "read-write",
+}
+"""Where the address says nothing else: a peer that is gone without a word is noticed within seconds, and
+of several hosts the one that may be written to is used."""
+
+_AWAY = {"57P01", "57P02", "57P03", "53300", "25006"}
+_AGAIN = {"40001", "40P01", "55P03"}
+_NO_ROOM = {"53100", "53200", "58030"}
+
+
+class Address:
+    """Where the database is. What is shown of it has no password.
+
+    Raises:
+        UserMistake: it is no address of PostgreSQL.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            said = conninfo_to_dict(url)
+        except psycopg.Error as error:
+            raise UserMistake(
+                f"MIDSTREAM_JOURNAL is no address of PostgreSQL: {str(error).strip()}.",
+                hint="Write it as postgresql://user@host:5432/database?sslmode=verify-full.",
+            ) from error
+        self.conninfo = make_conninfo("", **{**_OTHERWISE, **said})
+        at = said.get("host") or said.get("hostaddr") or "this machine"
+        port = f":{said['port']}" if said.get("port") else ""
+        user = f"{said['user']}@" if said.get("user") else ""
+        self.database = str(said.get("dbname") or said.get("user") or "")
+        self.shown = f"postgresql://{user}{at}{port}/{self.database}"
+
+
+class Link:
+    """One connection, used by one thread at a time; it is made when it is first needed.
+
+    Args:
+        address: of the database.
+        begin: is called with each connection that is made, before anything else is done with it.
+        patience_s: how long to try again where the database is away, None: `PATIENCE_S`. It may be changed
+            from any thread.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        begin: Callable[[Connection], None] | None = None,
+        patience_s: float | None = None,
+    ) -> None:
+        self.address = address
+        self._begin = begin
+        self.patience_s = patience_s
+        self._connection: Connection | None = None
+
+    def connected(self) -> Connection:
+        """Return the connection, made if there is none. Blocking."""
+        if self._connection is None or self._connection.closed:
+            self._connection = None
+            connection = psycopg.connect(self.address.conninfo, autocommit=True)
+            try:
+                if self._begin is not None:
+                    self._begin(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def do(self, work: Callable[[Connection], T]) -> T:
+        """Return what `work` returns, done again where the connection was cut or others were in the way.
+
+        Raises:
+            psycopg.Error: it failed, or the database was away for too long.
+        """
+        since, pause = time.monotonic(), _FIRST_PAUSE_S
+        while True:
+            try:
+                return work(self.connected())
+            except psycopg.Error as error:
+                if not (is_away(error) or error.sqlstate in _AGAIN):
+                    raise
+                if is_away(error):
+                    self.drop()
+                patience_s = PATIENCE_S if self.patience_s is None else self.patience_s
+                if time.monotonic() + pause - since > patience_s or is_refusal(error):
+                    raise
+            time.sleep(pause)
+            pause = min(pause * 2, _PAUSE_S)
+
+    def rows(self, query: str, values: Mapping[str, object] | None = None) -> list[Row]:
+        """Return the rows of one statement, which may be done twice. See `do`."""
+        return self.do(lambda connection: rows_of(connection, query, values))
+
+    def drop(self) -> None:
+        """Let go of the connection; the next one who needs it makes a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def close(self) -> None:
+        """Close it."""
+        self.drop()
+
+
+def rows_of(
+    connection: Connection, query: str, values: Mapping[str, object] | None = None
+) -> list[Row]:
+    """Return the rows of a statement; none of one that returns none."""
+    cursor = connection.execute(query.encode(), values)
+    return cursor.fetchall() if cursor.description is not None else []
+
+
+def is_away(error: psycopg.Error) -> bool:
+    """Return whether the connection, or the server behind it, is gone, for now or for good."""
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return error.sqlstate in _AWAY or error.sqlstate.startswith("08")
+
+
+def is_refusal(error: psycopg.Error) -> bool:
+    """Return whether the server will say the same, however often it is asked."""
+    return error.sqlstate is None and _refused(str(error)) is not None
+
+
+_REFUSALS: Final = (
+    (r"password authentication failed|no password supplied|no pg_hba.conf entry|authentication failed",
+     "lets nobody in that way",
+     "Check user and password in MIDSTREAM_JOURNAL, or ~/.pgpass and the server's pg_hba.conf."),
+    (r'role "[^"]*" does not exist|is not permitted to log in',
+     "has no such user",
+     "Check the user in MIDSTREAM_JOURNAL; create it with: createuser NAME."),
+    (r'database "[^"]*" does not exist',
+     "has no such database",
+     "Create it with: createdb NAME; or name another one in MIDSTREAM_JOURNAL."),
+    (r"certificate|SSL (error|SYSCALL)|does not support SSL|root\.crt",
+     "cannot be trusted, or does not speak TLS",
+     "Check sslmode and sslrootcert in MIDSTREAM_JOURNAL."),
+    (r"unsupported startup parameter|permission denied for database",
+     "does not let midstream in",
+     "Give the user the right to connect; a pooler has to pool sessions."),
+)  # fmt: skip
+
+
+def _refused(said: str) -> tuple[str, str] | None:
+    for pattern, what, hint in _REFUSALS:
+        if re.search(pattern, said):
+            return what, hint
+    return None
+
+
+def explained(error: Exception, address: Address, *, is_writing: bool = False) -> Exception:
+    """Return an error a person can act on; none has the password in it."""
+    told: MidstreamError
+    where = f"The journal {address.shown}"
+    match error:
+        case MidstreamError():
+            return error
+        case psycopg.Error() if is_away(error):
+            told = _away(error, where, is_writing=is_writing)
+        case psycopg.Error(sqlstate="42501"):
+            told = WorldTrouble(
+                f"{where} does not let this user do that: {_said(error)}.",
+                hint="Give the user the rights that docs/many_machines.md names under “The database”.",
+            )
+        case psycopg.Error(sqlstate=state) if state in _NO_ROOM:
+            told = JournalFull(
+                f"{where} cannot be written: {_said(error)}.",
+                hint="Free some space where the database is; nothing was lost, and it goes on from there.",
+            )
+        case psycopg.Error(sqlstate="3F000" | "42P01" | "42703" | "42883"):
+            told = WorldTrouble(
+                f"{where} lacks something it had: {_said(error)}.",
+                hint="Restore the tables from a backup, or name another database in MIDSTREAM_JOURNAL.",
+            )
+        case psycopg.Error():
+            told = WorldTrouble(f"{where} failed: {_said(error)}.", hint="Try again.")
+        case UnicodeEncodeError():
+            told = UserMistake("An id or a name is no text.", hint="Use whole characters in it.")
+        case MemoryError():
+            told = WorldTrouble("There is not enough memory for the journal.", hint="Try again.")
+        case _:
+            told = OurBug(f"{where} failed: {type(error).__name__}: {error}.")
+    told.__cause__ = error
+    return told
+
+
+def _away(error: psycopg.Error, where: str, *, is_writing: bool) -> MidstreamError:
+    refused = _refused(str(error)) if error.sqlstate is None else None
+    if refused is not None:
+        return WorldTrouble(f"{where} {refused[0]}: {_said(error)}.", hint=refused[1])
+    kind = JournalFull if is_writing else WorldTrouble
+    return kind(
+        f"{where} cannot be reached: {_said(error)}.",
+        hint="Look whether the server runs and lets this machine in; then try again.",
+    )
+
+
+def _said(error: psycopg.Error) -> str:
+    """Return what the server or its library said, in one line."""
+    said = error.diag.message_primary or str(error)
+    return " ".join(said.split()).rstrip(".") or type(error).__name__
+
+
+def texts(text: str) -> str:
+    """Return text as it stands in a column: without NUL, which PostgreSQL has none of."""
+    if "\0" not in text and "\1" not in text:
+        return text
+    return text.replace("\1", "\1\2").replace("\0", "\1\1")
+
+
+def text_in(column: str) -> str:
+    """Return the text of a column that `texts` made."""
+    return column if "\1" not in column else column.replace("\1\1", "\0").replace("\1\2", "\1")

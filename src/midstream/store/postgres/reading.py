@@ -1,0 +1,175 @@
+"""Reading facts along the chain of checksums, through the runs a fork came from, strictly.
+
+It stops at the first fact that is missing or is not what was written.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from midstream.core.codec import FIRST, FORMAT
+from midstream.core.notices import Envelope
+from midstream.language.errors import JournalTooNew
+from midstream.store.facts import Kept, kept_fact
+from midstream.store.postgres.link import Link, texts
+from midstream.store.refusals import damaged, no_such_run, nothing_by_then, taken
+from midstream.views.listing import Summary, summarised
+
+_HEAD = """
+with recursive line as (
+    select number, seq, head, format, parent, parent_seq, 0 as depth from midstream.runs
+    where id = %(id)s and seq > 0
+    union all
+    select r.number, r.seq, r.head, r.format, r.parent, r.parent_seq, line.depth + 1
+    from line join midstream.runs r on r.number = line.parent and r.number < line.number)
+select number, seq, head, format, parent, parent_seq from line order by depth
+"""
+
+_FACTS = """
+select seq, at, body, checksum, ends, format from midstream.facts
+where run = %(run)s and seq > %(after)s and seq <= %(upto)s order by seq
+"""
+
+_CHECKSUM = "select checksum from midstream.facts where run = %(run)s and seq = %(seq)s"
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """A run and where its facts are: (run number, first, last), the oldest piece first."""
+
+    number: int
+    seq: int
+    checksum: bytes
+    pieces: tuple[tuple[int, int, int], ...]
+
+
+def _line_of(link: Link, run: str) -> _Line | None:
+    rows = link.rows(_HEAD, {"id": texts(run)})
+    if not rows:
+        return None
+    number, seq, checksum, format, *_ = rows[0]
+    if format > FORMAT:
+        raise JournalTooNew(
+            f"Run {run} was written by a newer midstream (format {format}; this one knows {FORMAT}).",
+            hint="Use the newer midstream.",
+        )
+    pieces: list[tuple[int, int, int]] = []
+    end = seq
+    for each, _, _, _, parent, parent_seq in rows:
+        first = parent_seq + 1 if parent is not None else 1
+        if end >= first:
+            pieces.append((each, first, end))
+        end = min(end, parent_seq)
+    return _Line(number, seq, checksum, tuple(pieces[::-1]))
+
+
+def read(link: Link, run: str, after: int, upto: int | None) -> list[Envelope]:
+    """Return the facts of a run after a position, up to one. Raises JournalDamaged."""
+    line = _line_of(link, run)
+    if line is None:
+        return []
+    return [kept.envelope for kept in _verified(link, line, run, max(after, 0), upto)]
+
+
+def _verified(link: Link, line: _Line, run: str, after: int, upto: int | None) -> Iterator[Kept]:
+    """Walk the chain of a run from `after`, checking every fact."""
+    end = line.seq if upto is None else min(line.seq, upto)
+    if after >= end:
+        return
+    before, seq = FIRST, after
+    if after:
+        before = _checksum_at(link, line, after)
+    for number, first, last in line.pieces:
+        place = {"run": number, "after": max(first - 1, after), "upto": min(last, end)}
+        if place["after"] >= place["upto"]:
+            continue
+        for row in link.rows(_FACTS, place):
+            seq += 1
+            kept = kept_fact(run, seq, before, row)
+            before = kept.checksum
+            yield kept
+    if seq < end:
+        raise damaged(run, seq + 1, "it is missing")
+    if end == line.seq and before != line.checksum:
+        raise damaged(run, seq, "it is not the one the run ended with")
+
+
+def _checksum_at(link: Link, line: _Line, seq: int) -> bytes:
+    for number, first, last in line.pieces:
+        if first <= seq <= last:
+            rows = link.rows(_CHECKSUM, {"run": number, "seq": seq})
+            return bytes(rows[0][0]) if rows else FIRST
+    return FIRST
+
+
+class Begun(msgspec.Struct, frozen=True, kw_only=True):
+    """The beginning of a run, of which a fork is to be made."""
+
+    number: int
+    seq: int
+    checksum: bytes
+    summary: Summary
+
+
+def prefix(link: Link, source: str, at: int) -> Begun:
+    """Return the longest beginning of a run that cuts no append and has `at` facts at most.
+
+    Raises:
+        UserMistake: there is no such run, or no such beginning.
+        JournalDamaged: one of the facts is not what was written.
+    """
+    line = _line_of(link, source)
+    if line is None:
+        raise no_such_run(source)
+    summary, whole = Summary(), None
+    for seq, kept in enumerate(_verified(link, line, source, 0, max(at, 0)), 1):
+        summary = summarised(summary, kept.envelope)
+        if kept.ends:
+            whole = Begun(number=line.number, seq=seq, checksum=kept.checksum, summary=summary)
+    if whole is None:
+        raise nothing_by_then(source, at)
+    return whole
+
+
+_FORK: Final = """
+with begun as (
+    insert into midstream.runs as r (id, seq, head, format, summary, workspace, kind, standing, named,
+        written_at, parent, parent_seq, host, queue, person, repository, revision)
+    select %(id)s, %(seq)s, %(head)s, %(format)s, %(summary)s, %(workspace)s, %(kind)s, %(standing)s,
+        %(named)s, %(written_at)s, number, %(seq)s, host, queue, person, repository, revision
+    from midstream.runs where number = %(number)s
+    on conflict (id) do update set seq = excluded.seq, head = excluded.head, format = excluded.format,
+        summary = excluded.summary, workspace = excluded.workspace, kind = excluded.kind,
+        standing = excluded.standing, named = excluded.named, written_at = excluded.written_at,
+        parent = excluded.parent, parent_seq = excluded.parent_seq
+    where r.seq = 0
+    returning r.number)
+select number from begun union all
+select number from midstream.runs where id = %(id)s and parent = %(number)s and parent_seq = %(seq)s
+    and seq = %(seq)s and head = %(head)s and %(again)s
+"""
+
+
+def begin_fork(link: Link, id: str, begun: Begun) -> int:
+    """Make a run that begins with a prefix of another; return how many facts it has."""
+    summary = begun.summary
+    values = {
+        "id": texts(id),
+        "seq": begun.seq,
+        "head": begun.checksum,
+        "format": FORMAT,
+        "summary": msgspec.json.encode(summary).decode(),
+        "workspace": texts(summary.workspace),
+        "kind": summary.kind,
+        "standing": summary.standing,
+        "named": texts(summary.name.casefold()),
+        "written_at": summary.updated_at,
+        "number": begun.number,
+    }
+    tries = iter((False, *[True] * 1_000_000))
+    # Tried again, one that is there already is the one that was made without an answer.
+    if not link.do(
+        lambda it: it.execute(_FORK.encode(), {**values, "again": next(tries)}).fetchall()
+    ):
+        raise taken(id)
+    return begun.seq

@@ -1,0 +1,430 @@
+"""A store in PostgreSQL, shared by the processes of many machines.
+
+    store = await in_thread(lambda: PostgresStore.opened("postgresql://me@host/midstream"))
+    try:
+        ...
+    finally:
+        await store.aclose()
+
+All work is done in threads with a connection each, which is made when it is first needed: one writes, with
+group commit, one reads, one keeps caches and large contents, one says that this process lives, one hears
+who
+calls, one watches. What an append has returned from is on the server's disk. A connection that is cut is
+made
+again; a database that is away is waited for, some time. A store may be used from any event loop.
+"""
+
+import asyncio
+import math
+import threading
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from midstream.core.notices import Envelope
+from midstream.runtime.storage import (
+    MATCHES,
+    NO_PAGES,
+    PAGE,
+    Claim,
+    KeptRun,
+    Mail,
+    Place,
+    Placement,
+    Rate,
+    RunKind,
+    Taken,
+    WorkerInfo,
+)
+from midstream.store.commit_watch import ANY, Watch
+from midstream.store.owners import new_name
+from midstream.store.postgres import cache, catalogue, inbox, leases, pool, reading, tables
+from midstream.store.postgres.appends import Append, Writing
+from midstream.store.postgres.life import OFFERED, Ear, Life, require_session, see_server
+from midstream.store.postgres.link import Address, Link, explained
+from midstream.store.postgres.looking import Looking
+from midstream.store.refusals import closed
+from midstream.store.threads import Job, Worker
+from midstream.system.offloop import call_soon, in_thread
+from midstream.views.listing import Standing
+
+T = TypeVar("T")
+
+LOOK_PATIENCE_S = 1.0
+CLOSING_PATIENCE_S = 5.0
+"""How long a store that is closed tries to let go of its runs where the database is away."""
+
+
+class PostgresStore:
+    """See `midstream.runtime.storage.Store` and `Pool`. Made by `opened`."""
+
+    is_lasting = True
+
+    def __init__(
+        self, address: Address, *, host: str, person: str, blobs: cache.Blobs | None = None
+    ) -> None:
+        self._address = address
+        self._me = new_name()
+        self._host, self._person = host, person
+        self._blobs = blobs
+        self._is_closed = False
+        self._closing = threading.Lock()
+        self._mine: set[str] = set()
+        self._life = Life(self._me, host)
+        self._living = Link(address, begin=self._life.begin)
+        self._is_alive = False
+        self._links = [Link(address, begin=begin) for begin in (see_server, None, None)]
+        watching = Link(address, patience_s=LOOK_PATIENCE_S)
+        self._watch = Watch(Looking(watching), watching.close)
+        writing = Writing(self._me, self._watch.note)
+        performing = partial(_one_by_one, is_writing=True)
+        self._writer = Worker("midstream-journal", self._links[0], writing)
+        self._reader = Worker("midstream-reading", self._links[1], _one_by_one)
+        self._keeper = Worker("midstream-caches", self._links[2], performing)
+        self._heart = Worker("midstream-life", self._living, performing)
+        self._ear: Ear | None = None
+        self._calls, self._offers = _Calls(), _Calls()
+        self._due_in_s = math.inf
+
+    @classmethod
+    def opened(
+        cls, url: str, *, host: str = "", person: str = "", blobs: cache.Blobs | None = None
+    ) -> "PostgresStore":
+        """Return the store in a database; its tables are made where there are none. Blocking: use a thread.
+
+        Args:
+            url: the address, postgresql://user@host/database as libpq has it.
+            host: what this machine is called, for runs that nobody has placed.
+            person: for whom runs of this process are, likewise.
+            blobs: where large contents are kept, None: in the database.
+
+        Raises:
+            JournalTooNew: a newer midstream has changed the tables; they were not touched.
+            WorldTrouble: it cannot be reached or used.
+            UserMistake: it is no address.
+        """
+        address = Address(url)
+        link = Link(address, patience_s=0.0)
+        try:
+            link.do(tables.prepare)
+        except Exception as error:
+            raise explained(error, address) from error
+        finally:
+            link.close()
+        return cls(address, host=host, person=person, blobs=blobs)
+
+    # --- the journal ----------------------------------------------------------------------------
+
+    async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+        """Keep the facts after position `expected`. See `midstream.runtime.ports.Journal`."""
+        await self._append(Append(run, facts, expected=expected))
+
+    async def _append(self, appending: Append) -> None:
+        await self._writer.submit(appending, prepare=appending.prepare)
+
+    async def read(self, run: str, after: int = 0, upto: int | None = None) -> list[Envelope]:
+        """Return the run's facts after position `after`."""
+        return await self._reader.submit(partial(reading.read, run=run, after=after, upto=upto))
+
+    # --- the catalogue --------------------------------------------------------------------------
+
+    async def run(self, id: str) -> KeptRun | None:
+        """Return a run, None where there is none of that id."""
+        return await self._reader.submit(partial(catalogue.run, id=id))
+
+    async def listing(
+        self,
+        *,
+        workspace: str | None = None,
+        kind: RunKind | None = None,
+        status: Collection[Standing] | None = None,
+        after: Place | None = None,
+        limit: int = PAGE,
+    ) -> list[KeptRun]:
+        """Return some runs, the one that was written last first."""
+        wanted = partial(catalogue.listing, workspace=workspace, kind=kind, status=status)
+        return await self._reader.submit(partial(wanted, after=after, limit=limit))
+
+    async def matching(
+        self, text: str, *, workspace: str | None = None, limit: int = MATCHES
+    ) -> list[KeptRun]:
+        """Return the runs whose id begins so, and behind them those that are called so."""
+        wanted = partial(catalogue.matching, text=text, workspace=workspace, limit=limit)
+        return await self._reader.submit(wanted)
+
+    async def lineage(self, id: str) -> list[KeptRun]:
+        """Return a run and the runs it was forked from, the run itself first."""
+        return await self._reader.submit(partial(catalogue.lineage, id=id))
+
+    async def fork(self, source: str, at: int, id: str) -> int:
+        """Make the run `id` of the first facts of `source`, by reference."""
+        # What was read stays as it is: facts are never changed. So no write waits for it.
+        begun = await self._reader.submit(partial(reading.prefix, source=source, at=at))
+        return await self._wrote(id, partial(reading.begin_fork, id=id, begun=begun))
+
+    async def adopt(self, id: str, facts: Collection[Envelope]) -> None:
+        """Keep an imported run, foreign for ever."""
+        await self._append(Append(id, facts, is_foreign=True))
+
+    # --- the inbox ------------------------------------------------------------------------------
+
+    async def post(self, mail: Mail) -> Mail:
+        """Keep a message and return the kept one."""
+        return await self._wrote(mail.run, partial(inbox.post, mail=mail))
+
+    async def mail(self, owner: str) -> list[Mail]:
+        """Return the undelivered messages to the runs of an owner, the oldest first."""
+        return await self._reader.submit(partial(inbox.mail, owner=owner))
+
+    async def undelivered(self, run: str) -> list[Mail]:
+        """Return the undelivered messages to one run, the oldest first."""
+        return await self._reader.submit(partial(inbox.undelivered, run=run))
+
+    async def posted(self, run: str) -> list[Mail]:
+        """Return every message there ever was to a run, the oldest first."""
+        return await self._reader.submit(partial(inbox.posted, run=run))
+
+    async def delivered(self, run: str, id: str) -> None:
+        """Hand a message out no more."""
+        await self._wrote(run, partial(inbox.deliver, run=run, id=id))
+
+    # --- who has which run ----------------------------------------------------------------------
+
+    @property
+    def me(self) -> str:
+        """Return the name of this owner."""
+        return self._me
+
+    async def claim(self, run: str) -> Claim:
+        """Make the run ours."""
+        await self._live()
+        claiming = partial(leases.claim, run=run, me=self._me, host=self._host, person=self._person)
+        claim = await self._wrote(run, claiming)
+        self._mine.add(run)
+        return claim
+
+    async def release(self, run: str, due_at: float | None = None) -> None:
+        """Let go of a run that is ours."""
+        self._mine.discard(run)
+        await self._wrote(run, partial(leases.release, run=run, me=self._me, due_at=due_at))
+
+    async def owner_of(self, run: str) -> str:
+        """Return the living owner of a run, "" if there is none."""
+        return await self._reader.submit(partial(leases.living_owner, run=run))
+
+    async def renew(self) -> float:
+        """Say that this owner lives; return the seconds within which that has to be said again."""
+        await self._live()
+        return await self._heart.submit(self._renewed)
+
+    def _renewed(self, link: Link) -> float:
+        seconds = self._life.renew(link)
+        if self._offers.is_used:
+            # In the same breath: so it is noticed that an owner died, or that a run is due.
+            is_owed, self._due_in_s = pool.outlook(link)
+            if is_owed:
+                self._offers.ring()
+        return seconds
+
+    async def _live(self) -> None:
+        """Be alive, from now on: claims and calls need it, and a session of their own."""
+        if not self._is_alive:
+            await self._heart.submit(self._begin_life)
+
+    def _begin_life(self, link: Link) -> None:
+        if self._is_alive:
+            return
+        other = Link(self._address, patience_s=0.0)
+        try:
+            require_session(link, other)
+        finally:
+            other.close()
+        self._life.sweep(link)
+        self._is_alive = True
+
+    async def ring(self, owner: str) -> None:
+        """Wake an owner."""
+        await self._keeper.submit(partial(pool.ring, owner=owner))
+
+    async def rings(self) -> AsyncGenerator[None, None]:
+        """Yield whenever this owner was called."""
+        await self._hear()
+        ear = self._calls.ear()
+        try:
+            while True:
+                await ear[1].wait()
+                ear[1].clear()
+                yield
+        finally:
+            self._calls.forget(ear)
+
+    async def _hear(self) -> None:
+        await self._live()
+        with self._closing:
+            if self._is_closed:
+                raise closed()
+            if self._ear is None:
+                self._ear = Ear(self._address, self._me, self._heard)
+
+    def _heard(self, channel: str) -> None:
+        if channel != OFFERED:
+            self._calls.ring()
+        if channel in ("", OFFERED):
+            self._offers.ring()
+
+    # --- workers ----------------------------------------------------------------------------------
+
+    async def assign(self, run: str, placement: Placement) -> None:
+        """Say where a run belongs."""
+        await self._wrote(run, partial(pool.assign, run=run, placement=placement))
+
+    async def take(self, worker: WorkerInfo, limit: int) -> list[Taken]:
+        """Claim and return runs that are owed something and that this worker may take."""
+        await self._live()
+        return await self._writer.submit(partial(self._taken, worker=worker, limit=limit))
+
+    def _taken(self, link: Link, worker: WorkerInfo, limit: int) -> list[Taken]:
+        taken = pool.take(link, self._me, worker, limit, frozenset(self._mine))
+        self._mine |= {each.kept.id for each in taken}
+        self._watch.note([each.kept.id for each in taken])
+        return taken
+
+    async def offered(self, timeout_s: float) -> None:
+        """Return once there may be something to take that was not there at the last call, or in time."""
+        await self._hear()
+        due_in_s, self._due_in_s = self._due_in_s, math.inf
+        await self._offers.rung(min(timeout_s, due_in_s))
+
+    async def announce(self, worker: WorkerInfo) -> None:
+        """Say that this owner is a worker, and what it takes."""
+        await self._live()
+        await self._heart.submit(partial(self._life.announce, worker=worker))
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Return the workers that live, the oldest first."""
+        return await self._reader.submit(pool.workers)
+
+    async def admit(self, wanted: Mapping[str, Rate], amount: float = 1.0) -> float:
+        """Take from all of the supplies, or from none."""
+        return await self._keeper.submit(partial(pool.admit, wanted=wanted, amount=amount))
+
+    async def now(self) -> float:
+        """Return the time of the database."""
+        return await self._reader.submit(pool.now)
+
+    # --- snapshots and the blob store -------------------------------------------------------------
+
+    async def keep_snapshot(
+        self, run: str, seq: int, data: bytes, pages: Mapping[str, bytes] = NO_PAGES
+    ) -> None:
+        """Keep how the run stood after fact `seq`: of its pages only those are written that are new."""
+        kept = await self._keeper.submit(partial(cache.kept_pages, run=run)) if pages else set()
+        new = await in_thread(lambda: {name: pages[name] for name in pages.keys() - kept})
+        keep = partial(cache.keep_snapshot, run=run, seq=seq, data=data)
+        await self._keeper.submit(partial(keep, names=pages.keys(), new=new))
+
+    async def snapshot(self, run: str) -> tuple[int, bytes, Mapping[str, bytes]] | None:
+        """Return the newest snapshot. A damaged one is deleted: its pages would else be taken for kept."""
+        return await self._keeper.submit(partial(cache.newest_snapshot, run=run))
+
+    async def forget_snapshots(self, run: str | None = None) -> None:
+        """Delete the snapshots of one run, or all."""
+        await self._keeper.submit(partial(cache.forget_snapshots, run=run))
+
+    async def put(self, data: bytes) -> str:
+        """Return the key once the data is safe."""
+        if self._blobs is not None:
+            return await in_thread(partial(self._blobs.put, data), name="midstream-blobs")
+        return await self._keeper.submit(partial(cache.put, data=data))
+
+    async def get(self, key: str) -> bytes:
+        """Return the data of a key."""
+        if self._blobs is not None:
+            return await in_thread(partial(self._blobs.get, key), name="midstream-blobs")
+        return await self._keeper.submit(partial(cache.get, key=key))
+
+    # --- the whole ------------------------------------------------------------------------------
+
+    async def changed(self, timeout_s: float, runs: Collection[str] | None = None) -> None:
+        """Return once something of these runs, or of any, may have changed since the last call."""
+        await self._watch.changed(timeout_s, (ANY,) if runs is None else runs)
+
+    async def _wrote(self, run: str, work: Callable[[Link], T]) -> T:
+        try:
+            return await self._writer.submit(work)
+        finally:
+            self._watch.note((run,))
+
+    async def aclose(self) -> None:
+        """Let go of every run and close."""
+        await in_thread(self.close, name="midstream-closing")
+
+    def close(self, *, is_cut: bool = False) -> None:
+        """Close, without a loop. Blocking. `is_cut`: leave everything as a killed process would."""
+        with self._closing:
+            self._is_closed = True
+            for link in (*self._links, self._living):
+                link.patience_s = 0.0 if is_cut else CLOSING_PATIENCE_S
+            if self._ear is not None:
+                self._ear.close()
+                self._ear = None
+            self._watch.close()
+            self._reader.close()
+            self._keeper.close()
+            is_leaving = self._is_alive and not is_cut
+            letting_go = partial(leases.release, run=None, me=self._me, due_at=0.0)
+            self._writer.close(last=letting_go if is_leaving else None)
+            self._heart.close(last=self._life.end if is_leaving else None)
+
+
+def _one_by_one(link: Link, group: list[Job[Link, Any]], *, is_writing: bool = False) -> None:
+    """Perform jobs one after the other."""
+    for job in group:
+        try:
+            if job.prepare():
+                job.run(link)
+        except Exception as error:
+            job.fail(explained(error, link.address, is_writing=is_writing))
+
+
+class _Calls:
+    """Wakes who waits, on any loop of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ears: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        self._is_news = True
+        self.is_used = False
+
+    def ring(self) -> None:
+        """Wake everybody. From any thread."""
+        with self._lock:
+            self._is_news = True
+            for loop, event in self._ears:
+                call_soon(loop, event.set)
+
+    def ear(self) -> tuple[asyncio.AbstractEventLoop, asyncio.Event]:
+        """Return what is set from now on whenever it rings; hand it to `forget` at the end."""
+        ear = (asyncio.get_running_loop(), asyncio.Event())
+        with self._lock:
+            self._ears.add(ear)
+        return ear
+
+    def forget(self, ear: tuple[asyncio.AbstractEventLoop, asyncio.Event]) -> None:
+        """Wake that one no more."""
+        with self._lock:
+            self._ears.discard(ear)
+
+    async def rung(self, timeout_s: float) -> None:
+        """Return once it rang since the last call returned, or in time."""
+        self.is_used = True
+        ear = self.ear()
+        try:
+            if not self._is_news:
+                async with asyncio.timeout(timeout_s):
+                    await ear[1].wait()
+        except TimeoutError:
+            return
+        finally:
+            self.forget(ear)
+            self._is_news = False

@@ -1,0 +1,167 @@
+"""Threads with a connection each, that do jobs for any number of event loops, in order.
+
+Jobs that wait while one is under way are performed as a group: appends of many runs then share a commit, so
+that a hundred runs wait for one flush of the disk and not for a hundred.
+"""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+from midstream.language.errors import MidstreamError
+from midstream.store.refusals import closed
+from midstream.system.offloop import call_soon
+
+
+class Closable(Protocol):
+    """A connection, as far as a thread is concerned with it."""
+
+    def close(self) -> object:
+        """Close it. Blocking, briefly."""
+
+
+C = TypeVar("C", bound=Closable)
+T = TypeVar("T")
+
+MAX_GROUP = 512
+"""How many jobs may share a commit."""
+
+
+class Job(Generic[C, T]):
+    """Something to do with the connection, and who waits for it."""
+
+    __slots__ = ("_error", "_future", "_loop", "_prepare", "_result", "_work")
+
+    def __init__(
+        self,
+        work: Callable[[C], T],
+        loop: asyncio.AbstractEventLoop | None = None,
+        future: "asyncio.Future[T] | None" = None,
+        prepare: Callable[[], None] | None = None,
+    ) -> None:
+        self._work = work
+        self._loop = loop
+        self._future = future
+        self._prepare = prepare
+        self._result: T | None = None
+        self._error: Exception | None = None
+
+    @property
+    def work(self) -> Callable[[C], T]:
+        """Return what is to be done."""
+        return self._work
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """Return the loop on which its end is heard, None: nobody waits."""
+        return self._loop
+
+    def prepare(self) -> bool:
+        """Do what needs no connection; return whether there is more to do."""
+        try:
+            if self._prepare is not None:
+                self._prepare()
+        except MidstreamError as error:
+            self._error = error
+        return self._error is None
+
+    def run(self, connection: C) -> None:
+        """Do it. A refusal is kept for who waits; any other error is raised."""
+        self._error = None
+        try:
+            self._result = self._work(connection)
+        except MidstreamError as error:
+            self._error = error
+
+    def fail(self, error: Exception) -> None:
+        """Let it end with an error."""
+        self._error = error
+
+    def settle(self) -> None:
+        """Tell who waits, on its loop. Who was cancelled waits no more."""
+        if self._future is None or self._future.done():
+            return
+        if self._error is not None:
+            self._future.set_exception(self._error)
+        else:
+            self._future.set_result(self._result)  # type: ignore[arg-type]
+
+
+class Worker(Generic[C]):
+    """A daemon thread with a connection that does jobs, from any number of loops, in order."""
+
+    def __init__(
+        self,
+        name: str,
+        connection: C,
+        perform: Callable[[C, list[Job[C, Any]]], None],
+    ) -> None:
+        self._name = name
+        self._connection = connection
+        self._perform = perform
+        self._jobs: queue.SimpleQueue[Job[C, Any] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(
+        self, work: Callable[[C], T], prepare: Callable[[], None] | None = None
+    ) -> "asyncio.Future[T]":
+        """Return what `work` will return. Cancelling the future leaves the work to be done.
+
+        `prepare` is called in the thread before it, outside any transaction.
+
+        Raises:
+            WorldTrouble: the store is closed.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        with self._lock:
+            if self._is_closed:
+                raise closed()
+            self._jobs.put(Job(work, loop, future, prepare))
+        return future
+
+    def close(self, last: Callable[[C], object] | None = None) -> None:
+        """Return once every job, and a last one, is done and the connection is closed. Blocking."""
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                if last is not None:
+                    self._jobs.put(Job(last))
+                self._jobs.put(None)
+        self._thread.join()
+
+    def _serve(self) -> None:
+        goes_on = True
+        while goes_on:
+            job = self._jobs.get()
+            if job is None:
+                break
+            group = [job]
+            while len(group) < MAX_GROUP and not self._jobs.empty():
+                job = self._jobs.get()
+                if job is None:
+                    goes_on = False
+                    break
+                group.append(job)
+            self._perform(self._connection, group)
+            _settle(group)
+        self._connection.close()
+
+
+def _settle(group: list[Job[Any, Any]]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[Job[Any, Any]]] = {}
+    for job in group:
+        if job.loop is not None:
+            by_loop.setdefault(job.loop, []).append(job)
+    for loop, jobs in by_loop.items():
+        call_soon(loop, _settle_all, jobs)
+
+
+def _settle_all(jobs: list[Job[Any, Any]]) -> None:
+    for job in jobs:
+        job.settle()

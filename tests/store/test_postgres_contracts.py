@@ -1,0 +1,57 @@
+"""The store in PostgreSQL keeps the whole contract of the port, and that of a pool."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from deadline import wait_until
+
+from midstream.runtime.storage import Store
+from midstream.testing.store_contracts import Another, Cut, PoolContract, StoreContract
+
+psycopg = pytest.importorskip("psycopg")
+
+from midstream.store.postgres.store import PostgresStore  # noqa: E402
+
+
+def lives(url: str, owner: str) -> bool:
+    """Return whether the server takes an owner for alive."""
+    with psycopg.connect(url) as connection:
+        found = connection.execute("select midstream.lives(%s)", (owner,)).fetchone()
+    return bool(found and found[0])
+
+
+class TestPostgresStore(StoreContract, PoolContract):
+    @pytest.fixture
+    async def opened(self, database: Callable[[], str]) -> AsyncIterator[list[PostgresStore]]:
+        self.url = database()
+        opened = [PostgresStore.opened(self.url)]
+        yield opened
+        for store in opened:
+            await store.aclose()
+
+    @pytest.fixture
+    def store(self, opened: list[PostgresStore]) -> PostgresStore:
+        return opened[0]
+
+    @pytest.fixture
+    def journal(self, store: PostgresStore) -> PostgresStore:
+        return store
+
+    @pytest.fixture
+    def another(self, opened: list[PostgresStore]) -> Another:
+        async def open_again() -> Store:
+            opened.append(PostgresStore.opened(self.url))
+            return opened[-1]
+
+        return open_again
+
+    @pytest.fixture
+    def cut(self) -> Cut:
+        async def die(store: Store) -> None:
+            assert isinstance(store, PostgresStore)
+            store.close(is_cut=True)
+            # The kernel says at once that its connections are gone; the server hears it a moment later.
+            await asyncio.to_thread(wait_until, lambda: not lives(self.url, store.me), "it is dead")
+
+        return die
