@@ -167,7 +167,8 @@ def parts(
 
     def environment() -> Guidance:
         level = sandbox.level_in(options.workspace)
-        return environment_here(config, permissions.mode, level)
+        place = "" if engine.world.place is None else engine.world.place.name
+        return environment_here(config, permissions.mode, level, place)
 
     library = WorkflowLibrary(config, specs, WorkflowTools(manager, specs).take_in, environment)
     clock = clock or SystemClock()

@@ -102,6 +102,7 @@ async def hand_over_named(
     *,
     input: Json,
     settings: Sequence[str] = (),
+    id: str | None = None,
 ) -> str:
     """Return the id of a workflow's run that has begun and that workers go on with.
 
@@ -117,6 +118,7 @@ async def hand_over_named(
     changed = _changed(definition.workflow.variables, {}, settings)
     return await hand_over(
         *(made.engine, definition, placement),
+        id=id,
         input=input,
         variables=changed,
         allowed=given.allowed,

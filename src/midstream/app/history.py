@@ -10,7 +10,7 @@ from midstream.core.events import FileWritten, RunStarted
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.ports import Machine
-from midstream.views.side_effects import ChangedFile
+from midstream.views.side_effects import TREE, ChangedFile
 from midstream.views.turns import Turn
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class History:
         match envelope.event:
             case RunStarted():
                 self._looked_up.add(envelope.run)
-            case FileWritten(path=path):
+            case FileWritten(call_id=call_id, path=path) if call_id != TREE:
                 self._note(envelope.run, path)
             case _:
                 pass
@@ -156,7 +156,8 @@ class History:
         except MidstreamError:
             return  # what cannot be read is no completion; `/diff` itself says why
         since = list(self._written.pop(id, {}))
-        before = [fact.event.path for fact in facts if isinstance(fact.event, FileWritten)]
+        written = (fact.event for fact in facts if isinstance(fact.event, FileWritten))
+        before = [each.path for each in written if each.call_id != TREE]
         for path in (*before, *since):
             self._note(id, path)
 

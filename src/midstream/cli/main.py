@@ -45,6 +45,7 @@ _COMMANDS: Final = {
         "blob": "runs.blob",
         "export": "travel.export",
         "import": "travel.import_",
+        "fetch": "fetch.fetch",
     },
     "Going back": {
         "undo": "travel.undo",

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,10 +17,13 @@ from midstream.app.assembly import Options, Parts, configured, placement_here
 from midstream.cli.options import COMMON, JOURNALED, read_if_dash, takes, workflow_named
 from midstream.cli.output import FAILED, FINISHED, PARKED, note
 from midstream.cli.output import answer as tell
+from midstream.config.directories import user_state_dir
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import require_trust
 from midstream.config.private_files import read_capped, shown_path
+from midstream.config.trust import TrustStore
 from midstream.core import events as e
+from midstream.core.costs import counted
 from midstream.core.notices import Envelope, JournalStalled
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Json
@@ -34,6 +38,7 @@ from midstream.system.own_process import (
 
 if TYPE_CHECKING:
     from midstream.core.run import Run
+    from midstream.runtime.storage import Placement
     from midstream.tui.jsonlines import JsonUI
     from midstream.tui.plain_lines import PlainUI
 
@@ -49,6 +54,12 @@ Work: TypeAlias = "Callable[[Parts], Awaitable[Run]]"
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a variable.")
 @click.option("--detach", is_flag=True, help="Begin it, print its id, and leave it to workers.")
 @click.option("--queue", metavar="NAME", help="Leave it to the workers that serve this queue.")
+@click.option(
+    "--repository",
+    metavar="URL[@REF]",
+    help="Leave it to workers on any machine, with the files of this commit; `.` is the HEAD here.",
+)
+@click.option("--push", metavar="BRANCH", help="Push what it has made to this branch at its end.")
 @takes(*JOURNALED)
 def run(
     options: Options,
@@ -58,6 +69,8 @@ def run(
     settings: tuple[str, ...],
     detach: bool,
     queue: str | None,
+    repository: str | None,
+    push: str | None,
 ) -> int:
     """Run a workflow without a console: its output on stdout, progress on stderr.
 
@@ -67,8 +80,13 @@ def run(
     from midstream.app.headless import Given, hand_over_named, play, written
 
     given = Given(answers=answer, allowed=options.allowed)
-    if detach or queue is not None:
+    is_detached = detach or queue is not None or repository is not None
+    if is_detached:
         _refuse_beside_detach(options, answer)
+    if push is not None and repository is None:
+        raise UserMistake(
+            "--push is for a run of a repository.", hint="Name it: --repository URL, or ."
+        )
     text = read_if_dash(input or "")
     said, workflow = (text if text.strip() else None), workflow_named(name)
 
@@ -80,12 +98,16 @@ def run(
         parts = (made.engine, made.library, workflow, given)
         return await play(*parts, input=await input_of(made), settings=settings)
 
-    async def begin(made: Parts) -> str:
-        place = placement_here(queue)
+    async def begin(made: Parts, place: "Placement", id: str | None) -> str:
         begun = (made, workflow, given, place)
-        return await hand_over_named(*begun, input=await input_of(made), settings=settings)
+        said = await input_of(made)
+        return await hand_over_named(*begun, input=said, settings=settings, id=id)
 
-    return _detached(options, begin) if detach or queue is not None else _headless(options, work)
+    if repository is not None:
+        return _detached_elsewhere(options, begin, repository, placement_here(queue), push or "")
+    if is_detached:
+        return _detached(options, lambda made: begin(made, placement_here(queue), None))
+    return _headless(options, work)
 
 
 def _refuse_beside_detach(options: Options, answers: Sequence[str]) -> None:
@@ -98,6 +120,47 @@ def _refuse_beside_detach(options: Options, answers: Sequence[str]) -> None:
             if answers
             else "Workers find their runs in the journal.",
         )
+
+
+def _detached_elsewhere(
+    options: Options,
+    begin: "Callable[[Parts, Placement, str | None], Awaitable[str]]",
+    repository: str,
+    placement: "Placement",
+    push: str,
+) -> int:
+    """Begin a run of a repository, with that commit's own workflows, and leave it to workers."""
+    from midstream.runtime.places import folder_of, place_of
+    from midstream.runtime.state_machine import new_run_id
+    from midstream.system.checkout import source_named
+
+    state = user_state_dir(os.environ)
+    source = source_named(repository, options.workspace, state)
+    if source.left_out:
+        left_out = counted(source.left_out, "file")
+        note(
+            f"It begins with the commit {source.commit[:12]}: {left_out} changed here since, left out."
+        )
+    placement = msgspec.structs.replace(
+        placement, host="", repository=source.url, commit=source.commit, push=push
+    )
+    id = new_run_id()
+    folder = folder_of(id, placement, state)
+
+    async def there(made: Parts) -> str:
+        place = place_of(folder, made.store, placement)
+        made.engine.world = msgspec.structs.replace(made.engine.world, place=place)
+        return await begin(made, placement, id)
+
+    try:
+        folder.open()
+        trusts = options.trusts_workspace
+        if trusts is None and TrustStore(state).knows(folder.path, options.workspace):
+            trusts = True  # the same bytes, which a person has trusted here
+        options = msgspec.structs.replace(options, workspace=folder.path, trusts_workspace=trusts)
+        return _detached(options, there)
+    finally:
+        folder.remove()
 
 
 def _detached(options: Options, begin: Callable[[Parts], Awaitable[str]]) -> int:

@@ -21,7 +21,7 @@ from midstream.runtime.storage import KeptRun, Mail
 from midstream.views.amounts import time_of_day
 from midstream.views.lanes import Lane, lanes
 from midstream.views.run_status import DELIVERED, where
-from midstream.views.side_effects import PUT_BACK
+from midstream.views.side_effects import PUT_BACK, TREE
 
 KeptStatus: TypeAlias = Literal[
     "running",
@@ -240,7 +240,7 @@ def _until(doing: str, until: float | None, now: float) -> str:
 def _written(facts: Iterable[Envelope]) -> list[str]:
     """Return the files a run has written, in the order of their first change."""
     written = (fact.event for fact in facts if isinstance(fact.event, FileWritten))
-    return list({each.path: None for each in written if each.call_id != PUT_BACK})
+    return list({each.path: None for each in written if each.call_id not in (PUT_BACK, TREE)})
 
 
 # --- its events ---------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ _MODES: Final = {
 
 
 def environment_here(
-    config: ConfigManager, mode: PermissionMode, sandbox: SandboxLevel | None
+    config: ConfigManager, mode: PermissionMode, sandbox: SandboxLevel | None, place: str = ""
 ) -> Guidance:
     """Return where the work goes on, a line each. Waits for the disk, but starts no program.
 
@@ -40,10 +40,12 @@ def environment_here(
         config: whose workspace it is.
         mode: what a person wants to be asked now; they may change it at any time.
         sandbox: what commands run in as it was measured, None where that is not known yet.
+        place: what the folder is of, where it is another on each machine.
     """
     folder = config.workspace
     system = f"{platform.system()} {platform.release()} ({platform.machine()})"
-    lines = [f"Folder: {folder}", time.strftime("Date: %A, %Y-%m-%d"), f"System: {system}"]
+    named = f"a checkout of {place}, on some machine: name files from its root" if place else folder
+    lines = [f"Folder: {named}", time.strftime("Date: %A, %Y-%m-%d"), f"System: {system}"]
     if sandbox is not None:
         lines.append(f"Commands run {_SANDBOX[sandbox]}.")
     lines.append(f"Permission mode {_MODES[mode]}. The person may change it.")

@@ -221,6 +221,12 @@ class TrustStore:
             kind=kind, workspace=real, files=files, changes=changes, left_out=left_out
         )
 
+    def knows(self, folder: Path, workspace: Path) -> bool:
+        """Return whether a person has trusted all that a folder has, byte for byte, in a workspace."""
+        known = self._kept().get(os.path.realpath(workspace), {})
+        files = self.status(folder).files
+        return all(known.get(file.name) == file.sha256 for file in files)
+
     def grant(self, status: TrustStatus) -> Grant:
         """Remember a yes to exactly the files of a status, and return the right it gives.
 

@@ -120,6 +120,9 @@ class FileWritten(
     into the fork it makes, for the files it puts back, with the call `$putback`. `folders`, absolute and
     outermost first, are those that are made for the file; in a fact of undo, those that go with it if
     nothing else is in them.
+
+    In a run of a repository `path` begins with `URL#COMMIT`. With the call `$tree` it is that alone, and
+    `after` keeps all files as they are then: a git tree, and a pack of what is new in it.
     """
 
     call_id: str

@@ -204,10 +204,11 @@ class FilesSeen(Input, frozen=True, kw_only=True, gc=False):
     """The workspace was looked at for an external agent of a branch; see `workspace_seen`.
 
     `files` are the changes since the last look: they have happened. `note` is a line for a person.
+    `manifest` None: it was not for an external agent that it was looked at.
     """
 
     branch: str
-    manifest: str = ""
+    manifest: str | None = ""
     files: tuple[FileWritten, ...] = ()
     note: str = ""
 

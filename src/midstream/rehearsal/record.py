@@ -36,7 +36,7 @@ from midstream.rehearsal import format as form
 from midstream.rehearsal.fake_world import path_of, timer_of
 from midstream.rehearsal.inputs_from_facts import Heard, inputs_of
 from midstream.runtime.agent import WorkflowAgent, summary_request
-from midstream.views.side_effects import SEEN
+from midstream.views.side_effects import SEEN, TREE
 
 
 def from_facts(envelopes: Sequence[Envelope]) -> form.Rehearsal:
@@ -85,7 +85,7 @@ def _without_programs(envelopes: Iterable[Envelope]) -> Iterator[Envelope]:
 
     A rehearsal starts no program: what an agent did itself, in the middle of a reply, is left out.
     """
-    calls, questions = {SEEN}, set[str]()
+    calls, questions = {SEEN, TREE}, set[str]()
     was_asked = False
     for envelope in envelopes:
         match envelope.event:

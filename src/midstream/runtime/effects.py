@@ -26,6 +26,7 @@ from midstream.language.errors import (
     REPORT_BUG,
     JournalFull,
     MidstreamError,
+    UserMistake,
     WorldTrouble,
     with_hint,
 )
@@ -171,6 +172,11 @@ async def place_of(run: Run, tool: str, world: World) -> tuple[Path, tuple[str, 
     names = run.branch.worktrees[:-1] if tool == JOIN_WORKTREE else run.branch.worktrees
     if not names or not world.has_worktrees:
         return world.workspace, ()
+    if world.place is not None:
+        raise UserMistake(
+            "A run of a repository, which may go on anywhere, has no git worktrees beside its own folder.",
+            hint="Do without: leave out worktree, and hand on only what does not change the same files.",
+        )
     from midstream.system.worktree import opened  # few runs have one
 
     return await in_thread(partial(opened, world.workspace, run.id, names)), ("write: **",)
@@ -219,7 +225,7 @@ async def call_tool(
             background=background,
             granted=(*exact_grants(call.name, effect.granted, run, world), *allowed, *own),
             worktrees=run.branch.worktrees,
-            done=partial(_done, effect, world, put),
+            done=partial(_done, effect, run, world, put),
             is_last_change=_is_last_change(run, call.id),
             open_files=None if own else world.open_files,
         )
@@ -238,6 +244,7 @@ async def call_tool(
         ended = await world.tools.call(call.name, copied(arguments), context)
         if ended.outcome not in get_args(Outcome):
             raise ValueError(f"{ended.outcome!r} is no outcome")
+        await _keep_files(run, call.id, world, put)
         done = await _ended(effect, ended, world)
         note = short(ended.note, world.redactor)
         below = await _words_below(ended.touched, world)
@@ -266,6 +273,17 @@ async def _words_below(touched: tuple[str, ...], world: World) -> dict[str, str]
         return {}
     found = await in_thread(partial(world.words_below, touched))
     return {readable(path): await kept(text, world) for path, text in found.items()}
+
+
+async def _keep_files(run: Run, call_id: str, world: World, put: Put) -> None:
+    """Keep what a call has made of the files, where the run may go on without them.
+
+    Before its end is journaled: what the journal says was done is there wherever the run goes on.
+    """
+    calls = () if run.visit.turn is None else run.visit.turn.calls
+    is_read = any(call.call.id == call_id and call.effect == "read" for call in calls)
+    if world.place is not None and not is_read:
+        await world.place.keep(put)
 
 
 def _finished(
@@ -303,8 +321,9 @@ async def _ended(effect: CallTool, ended: ToolOutcome, world: World) -> ToolEnde
     )
 
 
-async def _done(effect: CallTool, world: World, put: Put, ended: ToolOutcome, /) -> None:
+async def _done(effect: CallTool, run: Run, world: World, put: Put, ended: ToolOutcome, /) -> None:
     """Journal what a call has changed, before it looks at what came of that; see `ToolContext`."""
+    await _keep_files(run, effect.call.id, world, put)
     await put(inputs.ToolEnded(key=effect.key, ended=await _ended(effect, ended, world)))
 
 
@@ -357,10 +376,13 @@ async def record_change(
         raise WorldTrouble(
             f"{name} was left as it is: its name is no Unicode text.", hint="Rename it."
         )
+    called = str if world.place is None else world.place.named
     held = None if before is None else await world.blobs.put(before)
     then = None if after is None else await kept_unless_secret(after, world)
-    made = tuple(str(folder) for folder in folders if folder in path.parents)
-    await put(inputs.FileChanging(key=key, path=name, before=held, after=then, folders=made))
+    made = tuple(called(folder) for folder in folders if folder in path.parents)
+    await put(
+        inputs.FileChanging(key=key, path=called(path), before=held, after=then, folders=made)
+    )
     if flight.is_closed:
         raise WorldTrouble(f"{name} was left as it is: the call was stopped.")
 

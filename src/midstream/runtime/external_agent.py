@@ -139,6 +139,8 @@ class ExternalTurn:
         finally:
             if self._watch is not None and self._watch.manifest:
                 self._post(await changes_seen(self._watch, run.branch.path, world))
+        if world.place is not None:
+            await world.place.keep(self._put)
         self._flight.ended()
         state = run.plan.states.get(run.visit.state)
         tools = parsing_tools(agent.role, state)

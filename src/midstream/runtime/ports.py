@@ -27,6 +27,7 @@ from midstream.views.side_effects import FileDiff
 
 if TYPE_CHECKING:
     from midstream.runtime.background import Background, Command
+    from midstream.runtime.run_place import RunPlace
     from midstream.safety.rules import Rule
 
 # --- models ------------------------------------------------------------------------------------
@@ -548,7 +549,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     `has_worktrees`: branches that are to have git worktrees get them, which fakes do not.
     `permits` has the permission mode, None where there is none that agents have to know of.
     `agents` drives external agents; None: the model stands in for them (a rehearsal, the offline model).
-    `open_files` are those in a person's editor.
+    `open_files` are those in a person's editor. `place` is where a run of a repository works, None where
+    the workspace is a folder that stays where it is.
     `redactor` takes secrets out of what is journaled and shown; `vault` remembers, in memory alone, what
     stood in the calls that are yet to be made.
     """
@@ -567,8 +569,14 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     agents: ExternalAgents | None = None
     words_below: Callable[[Sequence[str]], dict[str, str]] | None = None
     open_files: OpenFiles | None = None
+    place: "RunPlace | None" = None
     redactor: Redactor = msgspec.field(default_factory=Redactor)
     vault: Vault = msgspec.field(default_factory=Vault)
+
+    @property
+    def here(self) -> str:
+        """Return what runs that begin here call their workspace."""
+        return str(self.workspace) if self.place is None else self.place.name
 
 
 # --- a run under way ---------------------------------------------------------------------------

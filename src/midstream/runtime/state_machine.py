@@ -236,7 +236,7 @@ class WorkflowStateMachine:
             allowed=tuple(allowed),
             approvals=approvals,
             limits=limits,
-            workspace=readable(str(self._world.workspace)),
+            workspace=readable(self._world.here),
             pictures=pictures,
             hooked=self._hooked(),
             source=readable(source),
@@ -322,6 +322,10 @@ class WorkflowStateMachine:
         Nothing new begins. Running `once` calls are stopped softly and how they ended is journaled;
         whatever else is in flight is cut off, and made again by that process.
         """
+        if self._task is not None and self._world.place is not None and not self._is_closing:
+            # What went on in the background may have written since the last call ended.
+            with contextlib.suppress(MidstreamError):
+                await self._world.place.keep(self._put)
         self._is_leaving = True
         if self._task is None:
             return self._run
@@ -698,7 +702,12 @@ class WorkflowStateMachine:
             before = self._run
             worked_s = self._stopwatch.look(before)
             permits = self._world.permits
-            story = judged(before, input, worked_s, None if permits is None else permits.mode)
+            mode = None if permits is None else permits.mode
+            story = judged(before, input, worked_s, mode)
+            if self._world.place is not None and story.run.is_over and not before.is_over:
+                await self._world.place.finish(story.run, self._record_seen)
+                before = self._run
+                story = judged(before, input, worked_s, mode)
             if story.facts:
                 try:
                     await self._record(story)
@@ -716,6 +725,10 @@ class WorkflowStateMachine:
                 self._reconcile()
         finally:
             self._in_flight.release()
+
+    async def _record_seen(self, seen: inputs.FilesSeen) -> None:
+        """Journal what is seen of the files before the run ends."""
+        await self._record(judged(self._run, seen))
 
     def _put_worktrees_away(self, before: Run, facts: Sequence[AnyFact]) -> None:
         # Only a branch begins with one, and mostly there is none: each transition passes here.

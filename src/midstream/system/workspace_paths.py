@@ -182,8 +182,8 @@ def _named_parts(path: str, roots: tuple[Path, ...]) -> tuple[str, ...]:
 
 
 def _require_not_own(path: str, real: Path, root: Path) -> None:
-    """Raise UserMistake for what is midstream's own; a worktree it has made for an agent is not."""
-    if _is_own(real) and not is_worktree(root):
+    """Raise UserMistake for what is midstream's own; a folder it has made for agents is not."""
+    if _is_own(real) and not is_for_agents(root):
         raise UserMistake(
             f"{path!r} is midstream's own settings or state, which are not for agents.",
             hint="A person can change it with an editor.",
@@ -202,6 +202,21 @@ def is_worktree(folder: Path) -> bool:
     """Return whether a real folder is a git worktree of ours, or lies in one."""
     ours = worktrees_folder()
     return folder.is_relative_to(ours) and len(folder.relative_to(ours).parts) > 1
+
+
+_PLACES: Final = "places"
+
+
+def places_folder(state: Path) -> Path:
+    """Return the folder of the folders that runs of repositories work in, each in one of its run."""
+    return Path(os.path.realpath(state)) / _PLACES
+
+
+def is_for_agents(folder: Path) -> bool:
+    """Return whether a real folder in our own state is one that agents work in, or lies in one."""
+    places = places_folder(user_state_dir(os.environ))
+    is_place = folder.is_relative_to(places) and len(folder.relative_to(places).parts) > 1
+    return is_place or is_worktree(folder)
 
 
 def _is_own(real: Path) -> bool:

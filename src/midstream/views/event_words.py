@@ -10,6 +10,7 @@ from midstream.core.notices import Envelope
 from midstream.core.run_data import as_text
 from midstream.language.errors import with_hint
 from midstream.views.calls_in_words import call_words, fields_words, question_heading, result_words
+from midstream.views.side_effects import TREE
 
 
 def event_words(envelope: Envelope) -> str:
@@ -56,6 +57,8 @@ def _words(event: object) -> str:
         case e.ToolReturned():
             result = result_words(event.name, event.outcome, without_change(event.result))
             return f"{event.name}: {result}"
+        case e.FileWritten(call_id=call_id) if call_id == TREE:
+            return "the files are kept as they are now"
         case e.FileWritten():
             return f"writes {event.path}"
         case e.QuestionAsked(kind="input"):

@@ -17,6 +17,9 @@ from midstream.language.spec import ToolSpec
 PUT_BACK: Final = "$putback"
 """The call of a `file_written` that no tool made: going back put the file back, in the fork it made."""
 
+TREE: Final = "$tree"
+"""The call of a `file_written` that keeps all files of a run of a repository; see `runtime.run_place`."""
+
 SEEN: Final = "$seen"
 """The call of a `file_written` that was noticed after it had happened, while an external agent worked."""
 
@@ -123,7 +126,7 @@ def side_effects(facts: Iterable[Envelope], after: int) -> SideEffects:
                     calls[made.call_id] = _begun(seq, made)
                 if made.external is not None and made.name in _ON_FILES:
                     theirs.add(made.call_id)
-            case e.FileWritten(call_id=call_id) if call_id == PUT_BACK or (
+            case e.FileWritten(call_id=call_id) if call_id in (PUT_BACK, TREE) or (
                 call_id == SEEN and seq <= after
             ):
                 pass

@@ -27,7 +27,7 @@ from midstream.language.errors import MidstreamError, UserMistake
 from midstream.safety.sanitize import sanitized
 from midstream.system.diff import file_diff
 from midstream.system.offloop import in_thread
-from midstream.views.side_effects import FileDiff, short_path
+from midstream.views.side_effects import TREE, FileDiff, short_path
 from midstream.web.items import Items
 from midstream.web.shown import info_shown, run_shown
 
@@ -238,7 +238,9 @@ class Feed:
             self._hear(fact)
             self._news.tell()
             return
-        diff = await self._diff(fact) if isinstance(fact, e.FileWritten) else None
+        diff = None
+        if isinstance(fact, e.FileWritten) and fact.call_id != TREE:
+            diff = await self._diff(fact)
         item = self._items.of(envelope, diff)
         self._forget_text(fact)
         self._known = envelope.seq

@@ -127,5 +127,5 @@ def seen(story: Story, input: inputs.FilesSeen) -> None:
         story.tell(file)
     if input.note:
         story.tell(e.WorkflowOutput(text=input.note))
-    if input.manifest != story.run.manifest:
+    if input.manifest not in (None, story.run.manifest):
         story.tell(e.WorkspaceSeen(manifest=input.manifest))

@@ -28,7 +28,7 @@ from midstream.runtime.engine.time_travel import (
 )
 from midstream.runtime.storage import KeptRun, Store
 from midstream.system.offloop import in_thread
-from midstream.views.side_effects import PUT_BACK, FileChange, short_path
+from midstream.views.side_effects import PUT_BACK, TREE, FileChange, short_path
 from midstream.views.turns import turns_of
 
 REDONE = "gone forward from"
@@ -197,7 +197,7 @@ def _gone_on(own: Iterable[Envelope]) -> str:
                 return "the conversation was summarised"
             case e.ResultsTrimmed():
                 return "old results were trimmed"
-            case e.FileWritten(call_id=call_id) if call_id != PUT_BACK:
+            case e.FileWritten(call_id=call_id) if call_id not in (PUT_BACK, TREE):
                 return "a file was written"
             case e.TodoEdited():
                 return "the todo list was changed"

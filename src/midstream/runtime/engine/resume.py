@@ -240,7 +240,7 @@ async def _resumable(engine: LocalEngine, id: str, kept: KeptRun | None) -> Run:
         )
     if kept.is_foreign:
         raise _is_foreign(id, kept.seq)
-    here = str(engine.world.workspace)
+    here = engine.world.here
     if run.workspace and run.workspace != here:
         raise UserMistake(
             f"Run {id} belongs to another folder.",

@@ -50,6 +50,7 @@ from midstream.safety.redaction import Redactor
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import own_redactor
 from midstream.system.put_in_place import MAX_KEPT_BYTES
+from midstream.views.side_effects import TREE
 
 LAYOUT = 1
 """The version of the file's own layout; `format` is that of the facts."""
@@ -180,6 +181,8 @@ async def _contents(store: Store, facts: Sequence[Envelope]) -> tuple[list[bytes
     keys: dict[str | None, None] = {}
     for envelope in facts:
         match envelope.event:
+            case FileWritten(call_id=call_id, after=after) if call_id == TREE:
+                keys[after] = None
             case FileWritten(before=before):
                 keys[before] = None
             case RunStarted() | InputReceived() | ToolReturned() as fact:

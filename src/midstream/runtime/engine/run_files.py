@@ -243,6 +243,10 @@ def place_of(path: str, workspace: Path) -> Place:
     Raises:
         UserMistake: a link stands there now, or each change of it takes a yes.
     """
+    if not os.path.isabs(path):
+        raise UserMistake(
+            "it is of a run of a repository: midstream fetch brings what that has made"
+        )
     place = locate(workspace, path)
     if not place.parts or str(place.root.joinpath(*place.parts)) != path:
         raise UserMistake("a link leads elsewhere now")
@@ -260,6 +264,11 @@ async def changed_files(blobs: BlobStore, facts: Sequence[Envelope]) -> tuple[Ch
     if not isinstance(started, RunStarted) or not started.workspace:
         return ()
     workspace = Path(started.workspace)
+    if not workspace.is_absolute():
+        raise UserMistake(
+            "The files of a run of a repository are not on this machine, or not for long.",
+            hint="midstream fetch RUN makes a git branch of what it has made of them.",
+        )
     files = (await in_thread(partial(side_effects, facts, 0))).files
     return tuple([await _changed(blobs, change, workspace) for change in files])
 

@@ -46,7 +46,7 @@ from midstream.language.errors import JournalDamaged, UserMistake
 from midstream.runtime.state_machine import new_run_id
 from midstream.runtime.storage import Store
 from midstream.system.offloop import in_thread
-from midstream.views.side_effects import PUT_BACK, SideEffects, side_effects
+from midstream.views.side_effects import PUT_BACK, TREE, SideEffects, side_effects
 from midstream.views.turns import turns_of
 
 UNDONE = "undone"
@@ -179,7 +179,7 @@ def turn_began(facts: Sequence[Envelope]) -> int | None:
 def _begins_nothing(event: object) -> bool:
     """Return whether a fact may stand before anything has happened in a run, or in a fork."""
     if isinstance(event, FileWritten):
-        return event.call_id == PUT_BACK
+        return event.call_id in (PUT_BACK, TREE)
     return isinstance(event, (*_FIRST, RunRecovered, PermissionRevoked))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from midstream.safety.capability import SandboxLevel
-from midstream.system.workspace_paths import Place, is_worktree
+from midstream.system.workspace_paths import Place, is_for_agents
 from midstream.tools.sandbox.guarded_files import Guarded, Lookout
 from midstream.tools.sandbox.launch import Machinery, Prepared
 from midstream.tools.sandbox.masks import NO_MASKS, Masks
@@ -96,7 +96,7 @@ class Sandbox:
         """
         real = Path(os.path.realpath(workspace))
         for ours in {Path(os.path.realpath(each)) for each in (self._state, *self._hidden)}:
-            if real.is_relative_to(ours) and not is_worktree(real):
+            if real.is_relative_to(ours) and not is_for_agents(real):
                 return f"{real} is where midstream keeps its own files"
             if ours.is_relative_to(real) and not (ours.parent == real and ours.is_dir()):
                 return f"{real} has midstream's own files in it"
