@@ -30,6 +30,8 @@ REAL_PLACES = (
     "tools/test_sandbox_measuring.py",
     "tools/test_sandbox_terminal.py",
     "torture",
+    "worker/test_watchdog.py",
+    "worker/test_worker_programs.py",
 )
 LONG_SEARCHES = (
     "core/test_any_kind_of_state.py",

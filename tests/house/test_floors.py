@@ -12,7 +12,7 @@ FLOORS = (
     ("config", "system", "codemap", "runtime"),
     ("models", "tools", "store", "agents", "telemetry"),
     ("app",),
-    ("rehearsal", "testing", "tui", "api", "acp", "mcp_server", "web", "server", "cli"),
+    ("rehearsal", "testing", "tui", "api", "acp", "mcp_server", "web", "server", "worker", "cli"),
 )
 """The packages of each floor, the lowest first, in the order in which they may use each other."""
 

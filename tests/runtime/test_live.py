@@ -145,7 +145,7 @@ async def test_without_a_watcher_nothing_is_kept_or_scheduled(place: Place) -> N
         owner = Streaming(place, says("Once ", "more", gate=gate, after=1))
         machine = await owner.start()
         await gate.reached()
-        server = owner.engine._live
+        server = owner.engine._owner._live
         assert server is not None
 
         assert (server._waiting, server._flush, server._watchers) == ({}, None, {})
@@ -184,7 +184,7 @@ async def test_a_watcher_that_does_not_read_is_cut_off_and_then_told_the_latest(
         await machine.say("go on")
         await gate.reached()  # 1.6 MB were streamed, and nobody waited for the watcher
 
-        server = owner.engine._live
+        server = owner.engine._owner._live
         assert server is not None
         (watcher,) = server._watchers[machine.id]
         waiting = watcher._writer.transport.get_write_buffer_size()

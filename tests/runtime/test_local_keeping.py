@@ -68,8 +68,8 @@ class Process:
     async def die(self) -> None:
         """End as a killed process does: nothing is let go of, nothing more is written."""
         self.store.die()
-        if self.engine._dispatcher is not None:
-            await self.engine._dispatcher.close()
+        if self.engine._owner._dispatcher is not None:
+            await self.engine._owner._dispatcher.close()
         for machine in self.engine.machines():
             if machine._task is not None:
                 machine._task.cancel()

@@ -182,8 +182,10 @@ async def test_words_survive_the_death_of_who_should_have_heard_them(place: Plac
             while not await remote._store.undelivered(machine.id):
                 await remote._store.changed(1.0)
             place.kill(first.store)
-            if first.engine._live is not None:  # a process that dies takes its sockets with it
-                await first.engine._live.close()
+            if (
+                first.engine._owner._live is not None
+            ):  # a process that dies takes its sockets with it
+                await first.engine._owner._live.close()
             receipt = await saying
             async with owning(place, "Done.") as second:
                 resumed = await second.engine.resume(machine.id)
@@ -198,8 +200,8 @@ async def test_words_survive_the_death_of_who_should_have_heard_them(place: Plac
 
 async def _buried(owner: Owner) -> None:
     """Take down what is left of a process that died: its tasks live in this one."""
-    assert owner.engine._dispatcher is not None
-    await owner.engine._dispatcher.close()
+    assert owner.engine._owner._dispatcher is not None
+    await owner.engine._owner._dispatcher.close()
 
 
 async def test_words_answer_what_is_asked_when_they_are_sent_and_nothing_later(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from midstream.models.api_client import AIAPIClient
     from midstream.models.model_choice import ModelChoice
     from midstream.runtime.engine.local import LocalEngine
+    from midstream.runtime.engine.owner import Owner
     from midstream.runtime.ports import Clock, ExternalAgents, Model, OpenFiles
     from midstream.runtime.storage import Placement, Store
     from midstream.runtime.workflow_library import WorkflowLibrary
@@ -111,6 +112,7 @@ def parts(
     tools: "Sequence[Tool]" = (),
     clock: "Clock | None" = None,
     open_files: "OpenFiles | None" = None,
+    owner: "Owner | None" = None,
 ) -> Parts:
     """Return the loaded parts. Imports much; call it off the loop.
 
@@ -122,6 +124,7 @@ def parts(
         tools: tools beside the built-in ones, in place of a person's own of the same names.
         clock: the time, by default the machine's own.
         open_files: those a person has open in an editor.
+        owner: whose runs they are, in its store; None: an owner of their own, in the journal's.
 
     Raises:
         WorldTrouble: the journal is needed and cannot be opened.
@@ -187,7 +190,7 @@ def parts(
         backoff=Backoff(attempts=int(patience["attempts"])),
     )
     is_offline = model is None and not is_configured(os.environ, config.models)
-    kept, unkept = _store_or_memory(config, options)
+    kept, unkept = _store_or_memory(config, options) if owner is None else (owner.store, ())
     hooks, hook_notices = _hooks(config, options.workspace, sandbox)
     world = World(
         model=model or client,
@@ -210,6 +213,7 @@ def parts(
         kept,
         sockets=sockets_folder(config) if kept.is_lasting else None,
         limits=config.budget,
+        owner=owner,
     )
     traces = _send_traces(config, engine)
     notices = (*unkept, *map(str, problems), *mcp_notices, *hook_notices, *traces)

@@ -35,6 +35,8 @@ _COMMANDS: Final = {
         "resume": "run.resume",
         "web": "web.web",
         "serve": "serve.serve",
+        "worker": "worker.worker",
+        "workers": "worker.workers",
     },
     "Runs, from any terminal": {
         "runs": "runs.runs",

@@ -280,12 +280,14 @@ class Recovered(Input, frozen=True, kw_only=True, gc=False):
 
     `was_cut`: that process died without letting go of the run. `definition`: what to follow from here
     on, instead of what the run is pinned to; it has to fit where the run stands
-    (`midstream.core.pinning.misfit_of`). `is_foreign`: its past came with an import, and `limits` is what
+    (`midstream.core.pinning.misfit_of`). `deaths`: so many processes in a row died with the run while it
+    hardly went on, where that is counted. `is_foreign`: its past came with an import, and `limits` is what
     runs may use here; what the import says of that bounds it further, and raises nothing. `hooked` as in
     `Start`.
     """
 
     was_cut: bool = True
+    deaths: int = 0
     definition: Definition | None = None
     is_foreign: bool = False
     limits: Budget | None = None

@@ -106,6 +106,18 @@ def is_at_work(run: Run) -> bool:
     return any(not isinstance(effect, AwaitTime) for effect in pending(run))
 
 
+def due_at(run: Run) -> float | None:
+    """Return when a run goes on by itself, in seconds since 1970: 0 for now, None where only a person can
+    move it on. One whose facts are not known may have something to do, as far as is known.
+    """
+    if run.is_over:
+        return None
+    if run.definition is None:
+        return 0.0
+    waits = [each.until if isinstance(each, AwaitTime) else None for each in pending(run)]
+    return min((until or 0.0 for until in waits), default=None)
+
+
 def _summary(compacting: Compacting) -> AskModel:
     return AskModel(key=summary_key(compacting.number), agent=compacting.agent)
 

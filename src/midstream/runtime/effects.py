@@ -222,6 +222,7 @@ async def call_tool(
             progress=lambda text: call_soon(loop, flight.progress, call.id, call.name, text),
             changed=lambda diff: call_soon(loop, flight.changed, call.id, diff),
             call=call.id,
+            epoch=world.epochs.get(run.id, 0),
             background=background,
             granted=(*exact_grants(call.name, effect.granted, run, world), *allowed, *own),
             worktrees=run.branch.worktrees,

@@ -305,6 +305,7 @@ class ExternalTurn:
             stop=asyncio.Event(),
             progress=lambda _text: None,
             call=id,
+            epoch=self._world.epochs.get(self._run.id, 0),
             granted=(*self._allowed, *self._own),
             worktrees=self._run.branch.worktrees,
         )

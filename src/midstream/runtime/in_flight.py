@@ -239,6 +239,12 @@ class InFlight:
             else:
                 self.forget(key)
 
+    def forget_timers(self) -> None:
+        """Wait for no time any more: whoever goes on with the run does."""
+        for key in tuple(self._tasks):
+            if key[-2] == "timer":
+                self.forget(key)
+
     # --- what is shown --------------------------------------------------------------------------
 
     def hold(self) -> None:

@@ -202,6 +202,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     what a command reads without naming it. `is_named(request)` says whether a rule of the user's own allows
     that very thing by its name. `changed(diff)` hears what was done to a file once it is done, from any
     thread. `call` is the id of the call, `background` begins what goes on after it, None where nothing may.
+    `epoch` grows with each change of the process that runs the run: a system that is told it, and refuses
+    lower ones, is not changed by who comes too late.
     `worktrees` are the git worktrees the call is made in, the innermost last: mostly none. `touches` are
     the paths that the plan of the call reads or writes.
 
@@ -226,6 +228,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     is_named: Callable[[Capability], bool] = names_nothing
     changed: Callable[[FileDiff], None] = _unseen
     call: str = ""
+    epoch: int = 0
     background: "Background | None" = None
     worktrees: tuple[str, ...] = ()
     done: Callable[[ToolOutcome], Awaitable[None]] = _untold
@@ -550,7 +553,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     `permits` has the permission mode, None where there is none that agents have to know of.
     `agents` drives external agents; None: the model stands in for them (a rehearsal, the offline model).
     `open_files` are those in a person's editor. `place` is where a run of a repository works, None where
-    the workspace is a folder that stays where it is.
+    the workspace is a folder that stays where it is. `epochs` has, by run, that of this process's claim.
     `redactor` takes secrets out of what is journaled and shown; `vault` remembers, in memory alone, what
     stood in the calls that are yet to be made.
     """
@@ -570,6 +573,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     words_below: Callable[[Sequence[str]], dict[str, str]] | None = None
     open_files: OpenFiles | None = None
     place: "RunPlace | None" = None
+    epochs: dict[str, int] = msgspec.field(default_factory=dict)
     redactor: Redactor = msgspec.field(default_factory=Redactor)
     vault: Vault = msgspec.field(default_factory=Vault)
 

@@ -22,7 +22,7 @@ from midstream.core.decide.decide import judged
 from midstream.core.decide.transaction import Story
 from midstream.core.events import AnyFact, QuestionAnswered
 from midstream.core.notices import AnyNotice, Envelope, JournalStalled, JournalWorks, RunTaken
-from midstream.core.pending import open_calls
+from midstream.core.pending import due_at, open_calls
 from midstream.core.pictures import Picture
 from midstream.core.pinning import misfit_of
 from midstream.core.proposal import mode_of
@@ -117,6 +117,7 @@ class WorkflowStateMachine:
         "_inbox",
         "_inputs",
         "_is_closing",
+        "_is_finishing",
         "_is_held",
         "_is_leaving",
         "_is_taking",
@@ -167,6 +168,7 @@ class WorkflowStateMachine:
         self._is_taking = False
         self._is_closing = False
         self._is_leaving = False
+        self._is_finishing = False
         self._is_held = False
         self._was_held = False
         self._stalled: JournalFull | None = None
@@ -194,6 +196,13 @@ class WorkflowStateMachine:
     def is_closed(self) -> bool:
         """Return whether this machine does nothing more: its run has ended, or goes on elsewhere."""
         return self._is_closing
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether nothing is under way here: only a person or a time moves it on (`due_at`)."""
+        is_hearing = bool(self._inputs or self._is_taking or self._hearing)
+        has_commands = any(command.ended is None for command in self._background.commands())
+        return not (is_hearing or has_commands) and due_at(self._run) != 0.0
 
     async def start(
         self,
@@ -254,6 +263,7 @@ class WorkflowStateMachine:
         first: Callable[[], Awaitable[None]] | None = None,
         is_foreign: bool = False,
         limits: Budget | None = None,
+        deaths: int = 0,
     ) -> None:
         """Go on with a run that another process held. Returns when that is journaled.
 
@@ -265,6 +275,7 @@ class WorkflowStateMachine:
             first: is awaited before any effect begins anew: what the run was told meanwhile.
             is_foreign: its past came with an import: from here on it may use no more than `limits`.
             limits: what runs may use here.
+            deaths: so many processes in a row died with the run while it hardly went on.
 
         Raises:
             UserMistake: the definition does not fit where the run stands; nothing changed.
@@ -290,6 +301,7 @@ class WorkflowStateMachine:
             definition=definition,
             is_foreign=is_foreign,
             limits=limits,
+            deaths=deaths,
             hooked=self._hooked(),
         )
         await self._put(recovered)
@@ -316,11 +328,12 @@ class WorkflowStateMachine:
         """Let a suspended run go on, or one that was halted, where it was cut; any other stays as it is."""
         await self._put(inputs.Resume())
 
-    async def leave(self) -> Run:
+    async def leave(self, *, after: Awaitable[object] | None = None) -> Run:
         """Let go of the run without ending it, and return it as it stands: a later process goes on.
 
         Nothing new begins. Running `once` calls are stopped softly and how they ended is journaled;
-        whatever else is in flight is cut off, and made again by that process.
+        whatever else is in flight is cut off, and made again by that process. With `after`, what is in
+        flight may end by itself until that has happened: often there is nothing left to cut off then.
         """
         if self._task is not None and self._world.place is not None and not self._is_closing:
             # What went on in the background may have written since the last call ended.
@@ -329,6 +342,8 @@ class WorkflowStateMachine:
         self._is_leaving = True
         if self._task is None:
             return self._run
+        if after is not None:
+            await self._finished_by_itself(after)
         if self._stopwatch.look(self._run) and self._stalled is None:
             self._tell_time()
         if self._stalled is None:
@@ -339,6 +354,19 @@ class WorkflowStateMachine:
         self._try_again()
         self._rouse()
         return await self.wait()
+
+    async def _finished_by_itself(self, after: Awaitable[object]) -> None:
+        """Return once nothing is in flight any more, or something has happened."""
+        self._is_finishing = True
+        self._in_flight.forget_timers()
+        self._rouse()
+        assert self._task is not None
+        late = asyncio.ensure_future(after)
+        try:
+            await asyncio.wait((self._task, late), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            late.cancel()
+            self._is_finishing = False
 
     async def say(
         self,
@@ -906,7 +934,8 @@ class WorkflowStateMachine:
     # --- small parts ------------------------------------------------------------------------
 
     def _post(self, input: inputs.AnyInput) -> None:
-        if self._is_closing or (self._is_leaving and isinstance(input, inputs.HandlerLogged)):
+        is_cut = self._is_leaving and not self._is_finishing
+        if self._is_closing or (is_cut and isinstance(input, inputs.HandlerLogged)):
             return
         self._inputs.append((input, None))
         self._rouse()

@@ -412,6 +412,16 @@ class Pool(Protocol):
         """Return the time all workers agree on, in seconds since 1970, whatever a machine's clock says."""
 
 
+async def is_served(store: "Store", id: str) -> bool:
+    """Return whether a worker lives that may take up a run once something is sent to it."""
+    kept = await store.run(id) if isinstance(store, Pool) else None
+    if kept is None or not isinstance(store, Pool):
+        return False
+    placement = kept.placement or Placement()
+    workers = await store.workers()
+    return any(fits(each, placement, kept.summary.workspace, id) for each in workers)
+
+
 class Store(Journal, Catalogue, Inbox, Ownership, Snapshots, BlobStore, Protocol):
     """Everything that keeps runs, in one place."""
 

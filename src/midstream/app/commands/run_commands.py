@@ -8,6 +8,7 @@ from midstream.app.commands.command import Command
 from midstream.app.commands.cost_command import COST_COMMAND
 from midstream.app.commands.look_commands import GRAPH_COMMAND
 from midstream.app.session import Session
+from midstream.app.worker_lines import worker_lines, workers_of
 from midstream.config.agents_file import guidance_here, memory_file, remember
 from midstream.config.private_files import shown_path
 from midstream.core.background import lost_commands
@@ -88,6 +89,12 @@ RUN_COMMANDS = (
 CHOICES = ("old", "new", "stop")
 
 
+async def _workers(session: Session, argument: str) -> None:
+    engine = session.equipment.engine
+    found = await workers_of(engine.store)
+    session.ui.say("\n".join(worker_lines(found, now=engine.world.clock.now())))
+
+
 async def _runs(session: Session, argument: str) -> None:
     lines = await session.background.lines()
     session.ui.say("\n".join(lines) or "Nothing has run yet.")
@@ -149,6 +156,11 @@ def _choices(_session: Session, before: str) -> list[tuple[str, str]]:
 
 STORED_COMMANDS = (
     Command(name="runs", summary="list the runs of this workspace", action=_runs),
+    Command(
+        name="workers",
+        summary="list the workers of a journal that machines share, and their runs",
+        action=_workers,
+    ),
     Command(
         name="resume",
         arguments="[RUN] [old | new | stop]",

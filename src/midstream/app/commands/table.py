@@ -37,7 +37,7 @@ FIRST: Final = (
 
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Chats and runs": (
-        *("mode", "roles", "workflows", "runs", "attach", "detach", "send", "answer"),
+        *("mode", "roles", "workflows", "runs", "workers", "attach", "detach", "send", "answer"),
         *("sessions", "rename"),
     ),
     "Steering": ("stop", "queue", "steer", "interrupt", "btw", "tasks"),

@@ -651,7 +651,7 @@ def _recovered(story: Story, input: inputs.Recovered) -> None:
     _ask_of_calls(story)
     steering.keep_shown(story)
     story.tell(e.RunRecovered(was_cut=input.was_cut, was_idle=was_idle, hooked=input.hooked))
-    if story.run.crashes >= CRASHES and not story.run.suspended:
+    if max(story.run.crashes, input.deaths) >= CRASHES and not story.run.suspended:
         story.tell(e.RunSuspended(reason=CRASH_LOOP))
 
 

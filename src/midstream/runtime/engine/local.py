@@ -6,7 +6,6 @@ engine closes. What other processes have for it comes as messages (`mailbox.py`)
 
 import asyncio
 import contextlib
-import math
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -14,21 +13,18 @@ from weakref import WeakValueDictionary
 
 from midstream.core.decide.budgets import narrower
 from midstream.core.notices import Envelope, ListenerFailed
-from midstream.core.pending import AwaitTime, pending
+from midstream.core.pending import due_at
 from midstream.core.run import Run
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.names import Json
 from midstream.language.spec import Budget, Definition
-from midstream.runtime.engine.live import LiveServer
-from midstream.runtime.engine.mailbox import MailDispatcher, deliver
+from midstream.runtime.engine.mailbox import deliver
 from midstream.runtime.engine.open_run import SNAPSHOT_EVERY, SNAPSHOT_SHARE, keep, opened
+from midstream.runtime.engine.owner import Owner
 from midstream.runtime.engine.time_travel import is_unbound
 from midstream.runtime.ports import Handlers, World
 from midstream.runtime.state_machine import WorkflowStateMachine, new_run_id
-from midstream.runtime.storage import Mail, Store
-
-RENEW_AGAIN_S = 0.2
-"""Seconds until it is said once more that an owner lives, where that failed."""
+from midstream.runtime.storage import Claim, Store
 
 
 class LocalEngine:
@@ -39,6 +35,8 @@ class LocalEngine:
         store: what keeps the runs; the world's journal is a part of it.
         sockets: the folder of the sockets at which others hear what streams; None: they hear facts.
         limits: what each run that is started here may use, and each that came with an import.
+        owner: whose runs they are, where that has other engines, too: closing this one lets go of its own
+            runs, and closes neither it nor its store.
     """
 
     def __init__(
@@ -48,22 +46,20 @@ class LocalEngine:
         *,
         sockets: Path | None = None,
         limits: Budget | None = None,
+        owner: Owner | None = None,
     ) -> None:
         self._limits = limits
         self.world = world
         self.store = store
         self.sockets = sockets
+        self._owner = owner or Owner(store, sockets=sockets)
+        self._is_alone = owner is None
         self._machines: dict[str, WorkflowStateMachine] = {}
         self._listeners: list[Callable[[Envelope], None]] = []
         self._enders: list[Callable[[], Awaitable[None]]] = []
-        self._dispatcher: MailDispatcher | None = None
-        self._live: LiveServer | None = None
-        self._renewals: asyncio.Task[None] | None = None
-        self._told: dict[str, int] = {}
         self._snapped: dict[str, int] = {}
         self._doors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._chores: set[asyncio.Task[None]] = set()
-        self._taking_up: set[str] = set()
         self._keeping = asyncio.Lock()
         self._is_closing = False
 
@@ -157,19 +153,20 @@ class LocalEngine:
         )
         # Its mail is handed over below, in order and before anything begins again: the dispatcher, which
         # may be on its rounds, leaves it alone until then.
-        self._taking_up.add(id)
+        self._owner.taking_up.add(id)
         try:
-            was_cut = await self._take_in(machine)
+            claim = await self._take_in(machine)
             # Until it was ours, its owner may have gone on.
             run = await opened(self.store, id, known=run)
-            self._told[id] = run.seq
+            self._owner.told[id] = run.seq
             # A short run that is left again as it was writes no snapshot. A long one gets one with its next
             # fact: its last may be old.
             if run.seq < SNAPSHOT_EVERY:
                 self._snapped[id] = run.seq
             await machine.resume(
                 run,
-                was_cut=was_cut,
+                was_cut=claim.was_cut,
+                deaths=claim.deaths,
                 definition=definition,
                 is_foreign=await is_unbound(self.store, id),
                 limits=self._limits,
@@ -180,7 +177,7 @@ class LocalEngine:
             await self._drop(machine)
             raise
         finally:
-            self._taking_up.discard(id)
+            self._owner.taking_up.discard(id)
         self.look()
         return machine
 
@@ -222,95 +219,42 @@ class LocalEngine:
 
     def look(self) -> None:
         """Have a look for messages, soon."""
-        if self._dispatcher is not None:
-            self._dispatcher.look()
+        self._owner.look()
 
     async def close(self) -> None:
         """Let go of every run; those that have not ended go on in a later process."""
         self._is_closing = True
-        if self._dispatcher is not None:
-            await self._dispatcher.close()
-        if self._live is not None:
-            await self._live.close()
-        if self._renewals is not None:
-            self._renewals.cancel()
-            await asyncio.gather(self._renewals, return_exceptions=True)
+        if self._is_alone:
+            await self._owner.close()
         machines = self.machines()
         async with asyncio.TaskGroup() as group:
             for machine in machines:
-                group.create_task(self._leave(machine))
+                group.create_task(self._leave(machine) if self._is_alone else self._drop(machine))
         if self._chores:
             await asyncio.wait(tuple(self._chores))
         for end in self._enders:
             await end()
-        await self.store.aclose()
+        if self._is_alone:
+            await self.store.aclose()
 
     # --- inside -----------------------------------------------------------------------------
 
-    async def _take_in(self, machine: WorkflowStateMachine) -> bool:
-        """Claim a run and have its messages looked for; return whether it was cut."""
-        claim = await self.store.claim(machine.id)
+    async def _take_in(self, machine: WorkflowStateMachine) -> Claim:
+        """Claim a run and have its messages looked for."""
+        claim = await self._owner.claim(machine.id)
         # `close` has gone through the machines there were while the claim was waited for.
         if self._is_closing:
             raise UserMistake("The program is closing.", hint="Start it again.")
-        self._machines[machine.id] = machine
-        if self._dispatcher is None:
-            self._dispatcher = MailDispatcher(self.store, self._addressee, self._is_heard)
-            self._renewals = asyncio.create_task(self._live_on(), name="renewals")
-            self._live = LiveServer(self.sockets, self.store.me, self._machines.get)
-        return claim.was_cut
-
-    async def _live_on(self) -> None:
-        """Say again and again that this owner lives. Where that fails for too long, let go of every run.
-
-        Nothing of them may be done here any more once another owner may have them.
-        """
-        time = asyncio.get_running_loop().time
-        said, within = time(), await self._renewed()
-        while within < math.inf:
-            await asyncio.sleep(within / 3)
-            began = time()
-            try:
-                async with asyncio.timeout_at(said + within * 2 / 3):
-                    within = await self._renewed()
-            except TimeoutError:
-                for machine in self.machines():
-                    await self._leave(machine)
-                return
-            said = began
-
-    async def _renewed(self) -> float:
-        while True:
-            try:
-                return await self.store.renew()
-            except MidstreamError:
-                await asyncio.sleep(RENEW_AGAIN_S)
+        self._machines[machine.id] = self._owner.machines[machine.id] = machine
+        self.world.epochs[machine.id] = claim.epoch
+        self._owner.begin()
+        return claim
 
     async def _bring_up_to_date(self, machine: WorkflowStateMachine) -> None:
         """Hand over the messages that waited. What cannot be taken now the dispatcher brings later."""
         with contextlib.suppress(MidstreamError):
             mails = await self.store.undelivered(machine.id)
-            await deliver(self.store, self._hearing, machine, mails)
-
-    def _addressee(self, id: str) -> WorkflowStateMachine | None:
-        """Return whom the dispatcher brings a run's messages; see `_hearing`."""
-        return None if id in self._taking_up else self._hearing(id)
-
-    def _hearing(self, id: str) -> WorkflowStateMachine | None:
-        """Return who takes a run's messages: nobody where it is not ours, not begun, or ended unkept."""
-        machine = self._machines.get(id)
-        if machine is None or machine.run.visit.phase == "new":
-            return (
-                None  # it is ours already, but it does not hear yet: messages would be lost on it
-            )
-        if not machine.is_closed:
-            return machine
-        is_kept = machine.run.seq == self._told.get(id)
-        return machine if machine.run.is_over and is_kept else None
-
-    def _is_heard(self, mail: Mail) -> bool:
-        machine = self._machines.get(mail.run)
-        return machine is not None and machine.is_hearing(mail.id)
+            await deliver(self.store, self._owner.hearing, machine, mails)
 
     async def _drop(self, machine: WorkflowStateMachine) -> None:
         """Let go of a run nobody here is to have any more. It is done though the caller is cancelled."""
@@ -322,8 +266,9 @@ class LocalEngine:
         finally:
             if self._machines.get(machine.id) is machine:
                 del self._machines[machine.id]
-                self._told.pop(machine.id, None)
                 self._snapped.pop(machine.id, None)
+                for kept in (self._owner.machines, self._owner.told, self.world.epochs):
+                    kept.pop(machine.id, None)
 
     async def _leave(self, machine: WorkflowStateMachine) -> None:
         run = await machine.leave()
@@ -335,18 +280,16 @@ class LocalEngine:
         An end that could not be journaled is no part of the run: it is not kept.
         """
         with contextlib.suppress(MidstreamError):
-            if run.seq == self._told.get(run.id) != self._snapped.get(run.id):
-                await self._keep(run)
+            if run.seq == self._owner.told.get(run.id) != self._snapped.get(run.id):
                 self._snapped[run.id] = run.seq
-        with contextlib.suppress(MidstreamError):
-            await self.store.release(run.id, due_at(run))
+                await self._keep(run)
+        await self._owner.release(run.id, due_at(run))
 
     def _tap(self, envelope: Envelope) -> None:
         """Tell every listener; one that raises keeps no other from hearing."""
         if envelope.seq is not None:
-            self._told[envelope.run] = envelope.seq
-        if self._live is not None:
-            self._live.publish(envelope)
+            self._owner.told[envelope.run] = envelope.seq
+        self._owner.publish(envelope)
         failures: list[Exception] = []
         for listener in tuple(self._listeners):
             try:
@@ -387,16 +330,3 @@ class LocalEngine:
         self._chores.discard(task)
         if not task.cancelled():
             task.exception()  # a snapshot is a cache: that it could not be kept hurts nobody
-
-
-def due_at(run: Run) -> float | None:
-    """Return when a run goes on by itself: 0 for now, None where only a person can move it on.
-
-    One that was not read here may have something to do, as far as is known.
-    """
-    if run.is_over:
-        return None
-    if run.definition is None:
-        return 0.0
-    waits = [each.until if isinstance(each, AwaitTime) else None for each in pending(run)]
-    return min((until or 0.0 for until in waits), default=None)

@@ -37,7 +37,7 @@ from midstream.runtime.emitter import Stream
 from midstream.runtime.engine.live import Line, live_lines
 from midstream.runtime.engine.open_run import opened
 from midstream.runtime.ports import Clock, Receipt
-from midstream.runtime.storage import Mail, MailKind, Store
+from midstream.runtime.storage import Mail, MailKind, Store, is_served
 from midstream.runtime.user_words import readable
 
 LOOK_EVERY_S = 0.25
@@ -53,7 +53,11 @@ still. Until then they wait for their place among the pieces of text."""
 _IN_A_PART = 1_000
 """Facts of a run's past that are held at once for who reads them."""
 
+SERVED_S = 5.0
+"""Seconds that who sends something waits at most for a worker to take the run up."""
+
 NOBODY = "the run is not running now: your line is kept until it is resumed"
+SERVED = "no worker has taken the run up yet: your line is kept until one does"
 ENDED = "the run has ended"
 
 
@@ -199,7 +203,8 @@ class RemoteMachine:
         if is_taken:
             reason = "the run could not take it: its questions have changed meanwhile"
             return Receipt(input_id=id, handling="reject", reason=reason)
-        return Receipt(input_id=id, handling="queue", reason=NOBODY)
+        reason = SERVED if await is_served(self._store, self.id) else NOBODY
+        return Receipt(input_id=id, handling="queue", reason=reason)
 
     async def disposed(self, input_id: str) -> InputRecord | None:
         """Return a line once it is known what became of it.
@@ -213,7 +218,7 @@ class RemoteMachine:
             return self._run.is_over or (record is not None and record.disposition is not None)
 
         while not is_disposed():
-            if not await self.owner():
+            if not await self.owner() and not await is_served(self._store, self.id):
                 await self._read()
                 break
             await self._news()
@@ -269,7 +274,7 @@ class RemoteMachine:
         """
         if why := why_not(self._run):
             raise UserMistake(f"Nothing was compacted: {why}.")
-        if not await self.owner():
+        if not await self.owner() and not await is_served(self._store, self.id):
             raise UserMistake(
                 f"No process runs {self.id} now.",
                 hint=f"/resume {self.id[:4]} goes on with it here.",
@@ -388,15 +393,18 @@ class RemoteMachine:
         await self._store.post(mail)
         owner = await self.owner()
         await self._store.ring(owner)
+        until = self._loop.time() + SERVED_S
         while not (is_done() or self._run.is_over):
             is_waiting = any(each.id == mail.id for each in await self._store.undelivered(self.id))
             if not is_waiting:
                 await self._read()
                 return True
-            if not (now := await self.owner()):
+            now = await self.owner()
+            is_late = self._loop.time() >= until
+            if not now and (is_late or not await is_served(self._store, self.id)):
                 await self._read()
                 return is_done()
-            if now != owner:
+            if now and now != owner:
                 owner = now
                 await self._store.ring(owner)
             await self._news()

@@ -1,0 +1,153 @@
+"""What one owner of runs has for all of them: their mail, its own being alive, and what streams.
+
+A process is mostly one owner with one engine. A worker is one owner with an engine for each folder.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+from midstream.core.notices import Envelope
+from midstream.language.errors import MidstreamError
+from midstream.runtime.engine.live import LiveServer
+from midstream.runtime.engine.mailbox import MailDispatcher
+from midstream.runtime.state_machine import WorkflowStateMachine
+from midstream.runtime.storage import Claim, Mail, Store
+
+RENEW_AGAIN_S = 0.2
+"""Seconds until it is said once more that an owner lives, where that failed."""
+
+
+class Owner:
+    """The runs that are a store's own. Begins with the first of them, or before by `begin`.
+
+    Args:
+        store: what keeps the runs.
+        sockets: the folder of the sockets at which others hear what streams; None: they hear facts.
+        lives: hears each time it has been said that this owner lives: when that began, by the loop's clock,
+            and for how many seconds it holds.
+        lost: hears that it could not be said in time: by then every run has been let go of.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        sockets: Path | None = None,
+        lives: Callable[[float, float], None] | None = None,
+        lost: Callable[[], None] | None = None,
+    ) -> None:
+        self.store = store
+        self.sockets = sockets
+        self.machines: dict[str, WorkflowStateMachine] = {}
+        self.told: dict[str, int] = {}
+        self.taking_up: set[str] = set()
+        self._unreleased: dict[str, float | None] = {}
+        self._lives = lives
+        self._lost = lost
+        self._dispatcher: MailDispatcher | None = None
+        self._live: LiveServer | None = None
+        self._renewals: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Look for mail, be heard, and say again and again that this owner lives. May be called twice."""
+        if self._dispatcher is None:
+            self._dispatcher = MailDispatcher(self.store, self._addressee, self._is_heard)
+            self._renewals = asyncio.create_task(self._live_on(), name="renewals")
+            self._live = LiveServer(self.sockets, self.store.me, self.machines.get)
+
+    async def claim(self, run: str) -> Claim:
+        """Make a run this owner's. See `Ownership.claim`."""
+        claim = await self.store.claim(run)
+        self._unreleased.pop(run, None)
+        return claim
+
+    async def release(self, run: str, due_at: float | None) -> None:
+        """Let go of a run; where that fails now, once it can be said again that this owner lives.
+
+        Else nobody could go on with it for as long as this owner does live.
+        """
+        try:
+            await self.store.release(run, due_at)
+        except MidstreamError:
+            self._unreleased[run] = due_at
+
+    def look(self) -> None:
+        """Have a look for messages, soon."""
+        if self._dispatcher is not None:
+            self._dispatcher.look()
+
+    def publish(self, envelope: Envelope) -> None:
+        """Tell whoever watches a run of an event."""
+        if self._live is not None:
+            self._live.publish(envelope)
+
+    async def close(self) -> None:
+        """Deliver nothing more, and say no more that this owner lives. The store stays open."""
+        if self._dispatcher is not None:
+            await self._dispatcher.close()
+        if self._live is not None:
+            await self._live.close()
+        if self._renewals is not None:
+            self._renewals.cancel()
+            await asyncio.gather(self._renewals, return_exceptions=True)
+
+    def hearing(self, id: str) -> WorkflowStateMachine | None:
+        """Return who takes a run's messages: nobody where it is not ours, not begun, or ended unkept."""
+        machine = self.machines.get(id)
+        if machine is None or machine.run.visit.phase == "new":
+            return (
+                None  # it is ours already, but it does not hear yet: messages would be lost on it
+            )
+        if not machine.is_closed:
+            return machine
+        is_kept = machine.run.seq == self.told.get(id)
+        return machine if machine.run.is_over and is_kept else None
+
+    # --- inside -----------------------------------------------------------------------------
+
+    def _addressee(self, id: str) -> WorkflowStateMachine | None:
+        """Return whom the dispatcher brings a run's messages; see `hearing`."""
+        return None if id in self.taking_up else self.hearing(id)
+
+    def _is_heard(self, mail: Mail) -> bool:
+        machine = self.machines.get(mail.run)
+        return machine is not None and machine.is_hearing(mail.id)
+
+    async def _live_on(self) -> None:
+        """Say again and again that this owner lives. Where that fails for too long, let go of every run.
+
+        Nothing of them may be done here any more once another owner may have them.
+        """
+        time = asyncio.get_running_loop().time
+        said, within = time(), await self._renewed()
+        while True:
+            if self._lives is not None:
+                self._lives(said, within)
+            if within == math.inf:
+                return
+            for run, due_at in tuple(self._unreleased.items()):
+                del self._unreleased[run]
+                await self.release(run, due_at)
+            await asyncio.sleep(within / 3)
+            began = time()
+            try:
+                async with asyncio.timeout_at(said + within * 2 / 3):
+                    within = await self._renewed()
+            except TimeoutError:
+                # All at once: who is slow to end, such as a tool, holds up no other.
+                async with asyncio.TaskGroup() as group:
+                    for machine in tuple(self.machines.values()):
+                        group.create_task(machine.leave())
+                if self._lost is not None:
+                    self._lost()
+                return
+            said = began
+
+    async def _renewed(self) -> float:
+        while True:
+            try:
+                return await self.store.renew()
+            except MidstreamError:
+                await asyncio.sleep(RENEW_AGAIN_S)

@@ -1,0 +1,105 @@
+"""The folders a worker works in: an engine for each, with that folder's settings, tools and trust.
+
+All of them are of one owner. A folder is opened as a command there would open it: what is not trusted
+there is not used, and a run that would need it is refused.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from midstream.app.assembly import Options, Parts, configured, parts
+from midstream.config.open_settings import require_trust
+from midstream.language.errors import UserMistake
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.owner import Owner
+from midstream.system.offloop import in_thread
+
+IDLE_S = 30.0
+"""Seconds that a folder without runs stays open: its settings are read anew after that."""
+
+
+class Folders:
+    """The open folders of an owner.
+
+    Args:
+        owner: whose runs they are.
+        on_open: hears of each engine before a run of it begins.
+        make: makes the parts of a folder's engine.
+    """
+
+    def __init__(
+        self,
+        owner: Owner,
+        on_open: Callable[[LocalEngine], None],
+        make: Callable[..., Parts] = parts,
+    ) -> None:
+        self._owner = owner
+        self._on_open = on_open
+        self._make = make
+        self._open: dict[Path, Parts] = {}
+        self._users: dict[Path, int] = {}
+        self._doors: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
+        self._idle: dict[Path, asyncio.TimerHandle] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def opened(self, folder: Path) -> Parts:
+        """Return the parts of a folder, in use until `left`.
+
+        Raises:
+            NotTrusted: it has files of its own that nobody has trusted.
+            UserMistake: there is no such folder, or its settings cannot be read.
+        """
+        lock = self._doors.setdefault(folder, asyncio.Lock())
+        async with lock:
+            if (idle := self._idle.pop(folder, None)) is not None:
+                idle.cancel()
+            if folder not in self._open:
+                made = await in_thread(lambda: self._made(folder))
+                self._on_open(made.engine)
+                self._open[folder] = made
+            self._users[folder] = self._users.get(folder, 0) + 1
+            return self._open[folder]
+
+    def left(self, folder: Path) -> None:
+        """Use a folder no more: it is closed after a while in which no run of it comes."""
+        self._users[folder] -= 1
+        if not self._users[folder]:
+            loop = asyncio.get_running_loop()
+            self._idle[folder] = loop.call_later(IDLE_S, self._close, folder)
+
+    async def close(self) -> None:
+        """Close every folder. Nobody uses one any more."""
+        for idle in self._idle.values():
+            idle.cancel()
+        for folder in tuple(self._open):
+            self._close(folder)
+        if self._closing:
+            await asyncio.wait(tuple(self._closing))
+
+    def _made(self, folder: Path) -> Parts:
+        if not folder.is_dir():
+            raise UserMistake(
+                f"There is no folder {folder} on this machine.",
+                hint="Its runs go on where it is: name that machine's worker with --host.",
+            )
+        options = Options(workspace=folder, journal="needed")
+        config = configured(options)
+        require_trust(config)
+        return self._make(config, options, owner=self._owner)
+
+    def _close(self, folder: Path) -> None:
+        self._idle.pop(folder, None)
+        task = asyncio.create_task(_closed(self._open.pop(folder)), name=f"close {folder}")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+async def _closed(made: Parts) -> None:
+    async with AsyncExitStack() as closing:
+        if made.mcp is not None:
+            closing.push_async_callback(made.mcp.servers.close)
+        closing.push_async_callback(made.client.aclose)
+        closing.push_async_callback(made.engine.close)

@@ -1,0 +1,32 @@
+"""A process with a watchdog: it starts a tool, tells of one beat, and then does what it is told to.
+
+python guarded.py WITHIN_S stop | die | leave
+"""
+
+import asyncio
+import os
+import signal
+import sys
+
+from midstream.system.supervisor import Child
+from midstream.worker.guard import Guard
+
+
+async def main(within_s: float, then: str) -> None:
+    """Do it. The ids of the tool and of its child, which has left its session, are printed."""
+    guard = Guard(lambda words: print(words, file=sys.stderr))
+    await guard.begin()
+    script = "setsid sleep 1000 & echo $! $$; exec sleep 1000"
+    tool = Child(["/bin/sh", "-c", script], folder=None, environment=os.environ)
+    assert tool.process.stdout is not None
+    print(tool.process.stdout.readline().decode().strip(), flush=True)
+    guard.beat(asyncio.get_running_loop().time(), within_s)
+    if then == "leave":
+        guard.close()
+        tool.end()
+        return
+    os.kill(os.getpid(), signal.SIGSTOP if then == "stop" else signal.SIGKILL)
+    await asyncio.sleep(1000)
+
+
+asyncio.run(main(float(sys.argv[1]), sys.argv[2]))

@@ -1,0 +1,60 @@
+"""A worker that cannot say that it lives is ended with its tools, by a program beside it."""
+
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from deadline import DEADLINE_S
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has process handles")
+
+PROGRAM = Path(__file__).with_name("guarded.py")
+
+
+def begun(within_s: float, then: str) -> tuple[subprocess.Popen[bytes], list[int]]:
+    """Return the process and handles of the tools it has started."""
+    process = subprocess.Popen(
+        [sys.executable, str(PROGRAM), str(within_s), then], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    tools = [int(each) for each in process.stdout.readline().split()]
+    return process, [os.pidfd_open(each) for each in tools]
+
+
+def ended(handles: list[int]) -> bool:
+    """Return whether all of them end before it is said that something hangs."""
+    try:
+        return all(select.select([each], [], [], DEADLINE_S)[0] for each in handles)
+    finally:
+        for each in handles:
+            os.close(each)
+
+
+def test_one_that_stands_still_is_killed_with_its_tools() -> None:
+    process, tools = begun(5.0, "stop")
+
+    assert ended(tools)
+    assert process.wait(DEADLINE_S) == -9
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def test_the_tools_of_one_that_is_killed_end_with_it() -> None:
+    process, tools = begun(1_000.0, "die")
+
+    assert ended(tools)
+    assert process.wait(DEADLINE_S) == -9
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def test_one_that_leaves_is_left_in_peace() -> None:
+    process, tools = begun(1_000.0, "leave")
+
+    assert ended(tools)
+    assert process.wait(DEADLINE_S) == 0
+    assert process.stdout is not None
+    process.stdout.close()
