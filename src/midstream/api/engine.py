@@ -139,8 +139,9 @@ def open(
         model: `provider:name`, `offline`, or an object with the port `Model` (such as
             `midstream.testing.ScriptedModel`), which is asked in place of every model. None: what the
             settings and the environment name.
-        journal: the file that keeps the runs; `":memory:"` keeps them in memory until the engine
-            closes. None: where the console keeps its runs.
+        journal: the file that keeps the runs, or the address of a PostgreSQL database that many machines
+            share (`postgresql://...`); `":memory:"` keeps them in memory until the engine closes. None:
+            where the console keeps its runs.
         trust: what becomes of the workspace's own `.midstream/`: True uses it as it is now, False
             leaves it alone, None uses it if a person has trusted it, and else raises.
         permissions: the permission mode `plan`, `ask`, `auto` or `full`; None: what the settings say.
@@ -170,8 +171,8 @@ def open(
         config = configured(options)
         if trust is None:
             require_trust(config)
-        if journal not in (None, IN_MEMORY):
-            config.journal = Path(str(journal)).absolute()
+        if journal is not None and journal != IN_MEMORY:
+            config.keep_runs_in(journal)
         more = _own_tools(tools)
         own = None if isinstance(model, str) else model
         return Engine(

@@ -14,7 +14,7 @@ import msgspec
 from midstream.config.directories import JOURNAL_VARIABLE, host_name, user_name
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings
-from midstream.config.private_files import require_private
+from midstream.config.private_files import make_private, require_private
 from midstream.config.trust import TrustStatus, TrustStore
 from midstream.language.errors import UserMistake, WorldTrouble, did_you_mean
 from midstream.language.spec import Guidance, ToolSpec
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from midstream.runtime.ports import Clock, ExternalAgents, Model, OpenFiles
     from midstream.runtime.storage import Placement, Store
     from midstream.runtime.workflow_library import WorkflowLibrary
+    from midstream.store.postgres.store import PostgresStore
     from midstream.store.sqlite import SqliteStore
     from midstream.telemetry.sending import Destination
     from midstream.tools.base import Tool
@@ -277,18 +278,34 @@ def sockets_folder(config: ConfigManager) -> Path:
     return config.journal.with_name(f"{config.journal.name}.d")
 
 
-def opened_store(config: ConfigManager) -> "SqliteStore":
-    """Return the store of the runs. Reads the disk; call it off the loop.
+def opened_store(config: ConfigManager) -> "SqliteStore | PostgresStore":
+    """Return the store of the runs. Reads the disk, or asks a server; call it off the loop.
 
     Raises:
         WorldTrouble: it cannot be opened, a newer midstream wrote it, or the disk is full.
-        UserMistake: other users could exchange it.
+        UserMistake: other users could exchange it, or what speaks to its database is not installed.
     """
+    if config.database:
+        return _opened_database(config)
     from midstream.store.sqlite import SqliteStore
 
     require_private(config.journal, JOURNAL_VARIABLE)
     keep_from_tools(config.journal)
     return SqliteStore.opened(config.journal)
+
+
+def _opened_database(config: ConfigManager) -> "PostgresStore":
+    try:
+        from midstream.store.postgres.store import PostgresStore
+    except ImportError as error:
+        raise UserMistake(
+            f"The journal {config.journal_shown} needs psycopg, which is not installed: {error}.",
+            hint='Install it with: pip install "midstream[postgres]"',
+        ) from error
+    make_private(sockets_folder(config))
+    return PostgresStore.opened(
+        config.database, host=host_name(os.environ), person=user_name(os.environ)
+    )
 
 
 def _store_or_memory(config: ConfigManager, options: Options) -> "tuple[Store, tuple[str, ...]]":

@@ -113,7 +113,13 @@ def _salvage(options: Options) -> int:
     """Get what is whole out of the journal and say what was lost, run by run; return the exit code."""
     from midstream.store.salvage import salvage
 
-    path = open_settings(options.workspace).journal
+    config = open_settings(options.workspace)
+    path = config.journal
+    if config.database:
+        raise UserMistake(
+            f"The journal {config.journal_shown} is a database: midstream cannot salvage it.",
+            hint="Restore it from a backup: docs/many_machines.md says how.",
+        )
     done = salvage(path)
     if done.damaged is None:
         answer(options, done, f"Nothing is damaged in {path}: {_some_runs(len(done.runs))}.")
@@ -279,10 +285,15 @@ def _journal(config: ConfigManager) -> Finding:
         checked, is_all, damage = asyncio.run(look())
     except MidstreamError as error:
         return Finding("journal", "bad", error.what, error.hint)
-    size = path.stat().st_size if path.exists() else 0
-    free = shutil.disk_usage(path.parent).free
     some = _some_runs(checked) if is_all else f"more than {_some_runs(checked)}"
-    words = f"keeps every run in {path}: {some}, {size / 1e6:.1f} MB, {free / 1e9:.1f} GB free"
+    words = f"keeps every run in {config.journal_shown}: {some}"
+    hint = "Restore them from a backup: docs/many_machines.md says how."
+    free = 0
+    if not config.database:
+        size = path.stat().st_size if path.exists() else 0
+        free = shutil.disk_usage(path.parent).free
+        words += f", {size / 1e6:.1f} MB, {free / 1e9:.1f} GB free"
+        hint = "midstream doctor --salvage gets out what is whole. The damaged file is kept."
     if not is_all:
         words += f"; the {checked} newest runs were checked"
     if damage:
@@ -292,8 +303,10 @@ def _journal(config: ConfigManager) -> Finding:
             "journal",
             "bad",
             f"{words}; {len(damage)} of {checked} damaged: {where}{more}",
-            "midstream doctor --salvage gets out what is whole. The damaged file is kept.",
+            hint,
         )
+    if config.database:
+        return Finding("journal", "ok", words)
     if free < 50_000_000:
         return Finding("journal", "note", words, "Make room on that disk.")
     mode = path.stat().st_mode & 0o777

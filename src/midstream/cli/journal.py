@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 class Journal(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The open store, the file it is in, and the folder where the owners of runs can be woken."""
+    """The open store, where it is, for people, and the folder where the owners of runs can be woken."""
 
     store: Store
-    path: Path
+    shown: str
     sockets: Path
 
     @asynccontextmanager
@@ -53,7 +53,7 @@ def with_journal(options: Options, work: Callable[[Journal], Awaitable[T]]) -> T
         store = await in_thread(lambda: opened_store(config))
         try:
             return await work(
-                Journal(store=store, path=config.journal, sockets=sockets_folder(config))
+                Journal(store=store, shown=config.journal_shown, sockets=sockets_folder(config))
             )
         finally:
             await store.aclose()

@@ -48,7 +48,7 @@ _LONGEST = 72
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything `show` tells of one run. `journal` is the file that keeps it.
+    """Everything `show` tells of one run. `journal` is the file or database that keeps it.
 
     `mails` may still be heard; `refused` came to a run that had ended.
     """

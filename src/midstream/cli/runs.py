@@ -99,7 +99,7 @@ def show(options: Options, run: str, drawn: bool) -> int:
             facts=facts,
             mails=() if stands.is_over else await journal.store.undelivered(kept.id),
             refused=await refused(journal.store, stands),
-            journal=str(journal.path),
+            journal=journal.shown,
         )
         answer(options, shown_object(shown), *shown_lines(shown, now=SystemClock().now()))
         return FINISHED

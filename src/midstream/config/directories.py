@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 import socket
 import sys
 from collections.abc import Mapping
@@ -10,7 +11,9 @@ from pathlib import Path
 CONFIG_HOME = "MIDSTREAM_CONFIG_HOME"
 STATE_HOME = "MIDSTREAM_STATE_HOME"
 JOURNAL_VARIABLE = "MIDSTREAM_JOURNAL"
-"""The environment variable that says where the journal is."""
+"""The environment variable that says where the journal is: a file, or a database of PostgreSQL."""
+DATABASES = ("postgresql://", "postgres://")
+"""How the address of a database begins."""
 
 HOST = "MIDSTREAM_HOST"
 """The environment variable that names this machine to others: a container's own name changes."""
@@ -42,9 +45,34 @@ def user_state_dir(environ: Mapping[str, str]) -> Path:
 
 
 def journal_file(environ: Mapping[str, str], state: Path) -> Path:
-    """Return the file that keeps the runs: in this folder of state, unless a variable says where."""
+    """Return the file that keeps the runs: in this folder of state, unless a variable says where.
+
+    Where a database keeps them it is a name beside which sockets of this machine are, and no file.
+    """
+    if journal_database(environ):
+        return database_place(state)
     named = environ.get(JOURNAL_VARIABLE)
     return Path(named).absolute() if named else state / "journal.db"
+
+
+def journal_database(environ: Mapping[str, str]) -> str:
+    """Return the address of the database that keeps the runs, "" where a file does. It has a password."""
+    named = environ.get(JOURNAL_VARIABLE, "")
+    return named if named.startswith(DATABASES) else ""
+
+
+def database_place(state: Path) -> Path:
+    """Return what stands for the file of a journal where a database keeps the runs."""
+    return state / "database"
+
+
+def shown_address(address: str) -> str:
+    """Return the address of a database for people: without passwords, and without its parameters."""
+    return re.sub(r"://(?:([^/@:]*)(?::.*)?@)?", _user_shown, address.split("?")[0], count=1)
+
+
+def _user_shown(found: re.Match[str]) -> str:
+    return f"://{found[1]}@" if found[1] else "://"
 
 
 def host_name(environ: Mapping[str, str]) -> str:

@@ -22,12 +22,16 @@ import msgspec
 from midstream.config.directories import (
     BUILT_IN,
     CONFIG_HOME,
+    DATABASES,
     OTHERS_FOLDER,
     PLUGIN_PARTS,
     PLUGINS,
     SETTINGS,
     WORKSPACE_FOLDER,
+    database_place,
+    journal_database,
     journal_file,
+    shown_address,
     user_config_dir,
     user_state_dir,
 )
@@ -153,7 +157,8 @@ class ConfigManager:
         environ: the environment; the process's own by default.
 
     `is_untrusted`: the workspace has files of its own, and nobody has said yes to them. `journal` is the
-    file that keeps the runs.
+    file that keeps the runs; where a database does (`database`, its address with the password) it only
+    stands for the place of this machine's sockets.
 
     Raises:
         UserMistake: `mode` is not of the form `type:name`, or other users can change the user's own
@@ -176,6 +181,7 @@ class ConfigManager:
         self.user_dir = user_config_dir(env)
         self.state_dir = user_state_dir(env)
         self.journal = journal_file(env, self.state_dir)
+        self.database = journal_database(env)
         for place in (self.user_dir, self.user_file):
             require_private(place, CONFIG_HOME)
         self._notices: dict[str, None] = {}
@@ -214,6 +220,16 @@ class ConfigManager:
             self._read_layer("workspace", grant.folder / SETTINGS)
 
     # --- settings ---
+
+    def keep_runs_in(self, place: str | Path) -> None:
+        """Keep the runs in another file, or in a database: then it is an address."""
+        self.database = str(place) if str(place).startswith(DATABASES) else ""
+        self.journal = database_place(self.state_dir) if self.database else Path(place).absolute()
+
+    @property
+    def journal_shown(self) -> str:
+        """Return where the runs are kept, as a person is told: an address has no password."""
+        return shown_address(self.database) if self.database else str(self.journal)
 
     @property
     def user_file(self) -> Path:

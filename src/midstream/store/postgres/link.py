@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from midstream.config.directories import shown_address
 from midstream.language.errors import (
     JournalFull,
     MidstreamError,
@@ -57,17 +58,13 @@ class Address:
     def __init__(self, url: str) -> None:
         try:
             said = conninfo_to_dict(url)
-        except psycopg.Error as error:
+        except psycopg.Error:
             raise UserMistake(
-                f"MIDSTREAM_JOURNAL is no address of PostgreSQL: {str(error).strip()}.",
+                f"{shown_address(url)} is no address of a PostgreSQL database.",
                 hint="Write it as postgresql://user@host:5432/database?sslmode=verify-full.",
-            ) from error
+            ) from None  # its error may quote the address as it is
         self.conninfo = make_conninfo("", **{**_OTHERWISE, **said})
-        at = said.get("host") or said.get("hostaddr") or "this machine"
-        port = f":{said['port']}" if said.get("port") else ""
-        user = f"{said['user']}@" if said.get("user") else ""
-        self.database = str(said.get("dbname") or said.get("user") or "")
-        self.shown = f"postgresql://{user}{at}{port}/{self.database}"
+        self.shown = shown_address(url)
 
 
 class Link:
@@ -237,8 +234,9 @@ def _away(error: psycopg.Error, where: str, *, is_writing: bool) -> MidstreamErr
 
 def _said(error: psycopg.Error) -> str:
     """Return what the server or its library said, in one line."""
-    said = error.diag.message_primary or str(error)
-    return " ".join(said.split()).rstrip(".") or type(error).__name__
+    said = " ".join((error.diag.message_primary or str(error)).split())
+    said = said.rpartition("FATAL: ")[2].partition(" Is the server running")[0]
+    return said.removeprefix("connection failed: ").strip(" .") or type(error).__name__
 
 
 def texts(text: str) -> str:
