@@ -79,6 +79,7 @@ class Working:
         tools: Sequence[Any] = (),
         clock: JumpingClock | None = None,
         linger_s: float = 0.0,
+        trusts: Sequence[str] = (),
         **info: Any,
     ) -> None:
         self.store = store
@@ -92,6 +93,7 @@ class Working:
             self.log,
             make=partial(parts, model=ScriptedModel(*script), tools=tools, clock=clock),
             linger_s=linger_s,
+            trusts=trusts,
         )
         self._task: asyncio.Task[None] | None = None
 

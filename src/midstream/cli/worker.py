@@ -50,6 +50,12 @@ _AGAIN_S: Final = 2.0
 @click.option(
     "--workspaces", multiple=True, metavar="GLOB", help="Take runs of these folders alone: /srv/*."
 )
+@click.option(
+    "--trust-repositories",
+    multiple=True,
+    metavar="GLOB",
+    help="Use the .midstream/ of repositories with such a URL: 'https://host/team/*'.",
+)
 @click.option("--host", metavar="NAME", help="This machine's name, by which its folders are known.")
 @click.option("--health", metavar="HOST:PORT", help="Answer /healthz, /readyz and /metrics there.")
 @click.option(
@@ -66,6 +72,7 @@ def worker(
     queues: tuple[str, ...],
     max_runs: int,
     workspaces: tuple[str, ...],
+    trust_repositories: tuple[str, ...],
     host: str | None,
     health: str | None,
     grace: float,
@@ -90,12 +97,16 @@ def worker(
     )
     address = None if health is None else address_of(health)
     load_without_collecting()
-    run_until_signalled(_lives(options, info, address, grace), signals=())
+    run_until_signalled(_lives(options, info, address, grace, trust_repositories), signals=())
     return FINISHED
 
 
 async def _lives(
-    options: Options, info: WorkerInfo, health: tuple[str, int] | None, grace_s: float
+    options: Options,
+    info: WorkerInfo,
+    health: tuple[str, int] | None,
+    grace_s: float,
+    trusts: tuple[str, ...],
 ) -> None:
     """Be a worker, and another one where the journal was lost for a while, until told to leave."""
     from midstream.runtime.engine.hand_over import pool_of
@@ -130,6 +141,7 @@ async def _lives(
                     partial(_log, options),
                     sockets=sockets_folder(config) if store.is_lasting else None,
                     lives=guard.beat,
+                    trusts=trusts,
                 )
                 now[:] = [one]
                 _log(

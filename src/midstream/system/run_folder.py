@@ -29,6 +29,8 @@ from midstream.safety.protected import classify
 from midstream.system.repository import at_rest, git, name_of, of_disk, of_network
 
 _IN_ORDER: Final = "in-order"
+_HELD: Final = "held"
+"""The file beside the folder that says whose it is, by a token; let go of, it has the other name."""
 _SEARCHED_BYTES: Final = 10_000_000
 """A larger file is not looked through for secrets."""
 _LINK: Final = "160000"
@@ -77,6 +79,7 @@ class RunFolder:
         self.root, self.clone, self.url, self.commit = root, clone, url, commit
         self.path = root / name_of(url)
         self.tree = ""
+        self._token = chance.token_hex(8)
         self._may_keep = may_keep
         self._one_at_a_time = threading.Lock()
         self._environment = {
@@ -126,6 +129,7 @@ class RunFolder:
             # What nobody kept is known to the index then, and goes.
             self._add()
         self._git("read-tree", "--reset", "-u", tree)
+        (self.root / _HELD).write_text(self._token)
         if self._word("write-tree") != tree:
             raise WorldTrouble(
                 f"The files in {self.path} are not what was kept.", hint="Is the disk full?"
@@ -166,12 +170,20 @@ class RunFolder:
         self.tree = self._tree_of(kept)
 
     def let_go(self) -> None:
-        """Say that nobody works in the folder any more: it can be used again."""
-        (self.root / _IN_ORDER).touch(mode=0o600)
+        """Say that nobody works in the folder any more, if it is ours still: it can be used again."""
+        if self._is_ours():
+            (self.root / _HELD).replace(self.root / _IN_ORDER)
+
+    def _is_ours(self) -> bool:
+        try:
+            return (self.root / _HELD).read_text() == self._token
+        except OSError:
+            return False
 
     def remove(self) -> None:
-        """Take the folder away, and all that is beside it."""
-        _take_away(self.root)
+        """Take the folder away, and all that is beside it. One that is not ours stays."""
+        if self._is_ours() or (self.root / _IN_ORDER).exists():
+            _take_away(self.root)
 
     # --- kept ---------------------------------------------------------------------------------
 
@@ -182,6 +194,11 @@ class RunFolder:
             WorldTrouble: it cannot be found out.
         """
         with self._one_at_a_time:
+            if not self._is_ours():
+                raise WorldTrouble(
+                    f"{self.path} was made anew for the run by another process.",
+                    hint="The run goes on there.",
+                )
             self._add()
             tree = self._word("write-tree")
             if tree == since:

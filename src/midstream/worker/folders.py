@@ -1,20 +1,29 @@
 """The folders a worker works in: an engine for each, with that folder's settings, tools and trust.
 
 All of them are of one owner. A folder is opened as a command there would open it: what is not trusted
-there is not used, and a run that would need it is refused.
+there is not used, and a run that would need it is refused. A run of a repository has one of its own (see
+`runtime.run_place`), which is trusted if the worker was told to trust that repository.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from midstream.app.assembly import Options, Parts, configured, parts
+from midstream.config.directories import user_state_dir
 from midstream.config.open_settings import require_trust
-from midstream.language.errors import UserMistake
+from midstream.language.errors import NotTrusted, UserMistake
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.owner import Owner
+from midstream.runtime.places import opened_place
+from midstream.runtime.storage import KeptRun, Placement
+from midstream.safety.redaction import secret_values
 from midstream.system.offloop import in_thread
 
 IDLE_S = 30.0
@@ -28,6 +37,7 @@ class Folders:
         owner: whose runs they are.
         on_open: hears of each engine before a run of it begins.
         make: makes the parts of a folder's engine.
+        trusts: patterns of the URLs of repositories whose own files are trusted.
     """
 
     def __init__(
@@ -35,10 +45,12 @@ class Folders:
         owner: Owner,
         on_open: Callable[[LocalEngine], None],
         make: Callable[..., Parts] = parts,
+        trusts: Sequence[str] = (),
     ) -> None:
         self._owner = owner
         self._on_open = on_open
         self._make = make
+        self._trusts = trusts
         self._open: dict[Path, Parts] = {}
         self._users: dict[Path, int] = {}
         self._doors: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
@@ -63,6 +75,39 @@ class Folders:
             self._users[folder] = self._users.get(folder, 0) + 1
             return self._open[folder]
 
+    @asynccontextmanager
+    async def placed(self, run: KeptRun, placement: Placement) -> AsyncIterator[Parts]:
+        """Give the parts of the folder of a run of a repository, its files as the run has kept them.
+
+        The folder stays, for the next time, unless the run has ended.
+
+        Raises:
+            NotTrusted: the repository has files of its own that this worker was not told to trust.
+            UserMistake: it is none that may be fetched, or has no such commit.
+            WorldTrouble: it cannot be reached, or what the run has kept is not there.
+        """
+        is_trusted = any(fnmatchcase(placement.repository, each) for each in self._trusts)
+        store = self._owner.store
+        place = await opened_place(
+            *(store, store, run.id, placement, user_state_dir(os.environ)),
+            began_at=run.summary.started_at,
+            secret=secret_values(os.environ),
+            allows_files=is_trusted,
+        )
+        try:
+            made = await in_thread(lambda: self._made(place.path, trusts=is_trusted))
+            try:
+                made.engine.world = msgspec.structs.replace(made.engine.world, place=place)
+                self._on_open(made.engine)
+                yield made
+            finally:
+                await _closed(made)
+        finally:
+            await place.let_go()
+            kept = await store.run(run.id)
+            if kept is not None and kept.summary.is_over:
+                await place.remove()
+
     def left(self, folder: Path) -> None:
         """Use a folder no more: it is closed after a while in which no run of it comes."""
         self._users[folder] -= 1
@@ -79,15 +124,23 @@ class Folders:
         if self._closing:
             await asyncio.wait(tuple(self._closing))
 
-    def _made(self, folder: Path) -> Parts:
+    def _made(self, folder: Path, *, trusts: bool | None = None) -> Parts:
         if not folder.is_dir():
             raise UserMistake(
                 f"There is no folder {folder} on this machine.",
                 hint="Its runs go on where it is: name that machine's worker with --host.",
             )
-        options = Options(workspace=folder, journal="needed")
+        options = Options(workspace=folder, journal="needed", trusts_workspace=trusts or None)
         config = configured(options)
-        require_trust(config)
+        try:
+            require_trust(config)
+        except NotTrusted as error:
+            if trusts is None:
+                raise
+            raise NotTrusted(
+                f"{error.what} It is that of a repository this worker was not told to trust.",
+                hint="midstream worker --trust-repositories URL, or a pattern of several.",
+            ) from None
         return self._make(config, options, owner=self._owner)
 
     def _close(self, folder: Path) -> None:

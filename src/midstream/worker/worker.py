@@ -12,7 +12,7 @@ way end by itself for a while; what has not by then is left as a process that en
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -95,6 +95,7 @@ class Worker:
         lives: hears when and for how long its owner lives; see `Owner`.
         make: makes the parts of a folder's engine.
         linger_s: how long a run that waits is kept.
+        trusts: patterns of the URLs of repositories whose own files are trusted.
 
     Raises:
         UserMistake: no workers share the store.
@@ -111,6 +112,7 @@ class Worker:
         lives: Callable[[float, float], None] | None = None,
         make: Callable[..., Parts] = parts,
         linger_s: float = LINGER_S,
+        trusts: Sequence[str] = (),
     ) -> None:
         self.pool = pool_of(store)
         self.info = info
@@ -127,7 +129,7 @@ class Worker:
         self._linger_s = linger_s
         self._hear_life = lives
         self._owner = Owner(store, sockets=sockets, lives=self._lives, lost=self._lose)
-        self._folders = Folders(self._owner, self._opened, make)
+        self._folders = Folders(self._owner, self._opened, make, trusts)
         self._moved: dict[str, asyncio.Event] = {}
         self._driven: set[asyncio.Task[None]] = set()
         self._freed = asyncio.Event()
@@ -274,35 +276,50 @@ class Worker:
 
     async def _seen_through(self, taken: Taken) -> None:
         """Drive a run for as long as something of it is under way."""
-        id, folder = taken.kept.id, Path(taken.kept.summary.workspace)
+        id = taken.kept.id
+        moved = self._moved[id]
         try:
-            try:
-                made = await self._folders.opened(_folder_of(taken))
-            except MidstreamError as error:
-                await self._refuse(id, str(folder), error)
-                return
-            try:
-                try:
-                    machine = await take_up(made.engine, made.library, id, choice="old")
-                except (RunOwned, JournalMoved, WorldTrouble) as error:
-                    self._log("trouble", f"{id} could not be taken up: {error}", run=id)
-                    await self._owner.release(id, 0.0)
-                    await self._until_leaving(AGAIN_S)
-                    return
-                except MidstreamError as error:
-                    await self._refuse(id, id, error)
-                    return
-                try:
-                    await self._driven_on(machine, made.engine.world.clock)
-                finally:
-                    await made.engine.let_go(id)
-                self._log_let_go(machine.run)
-            finally:
-                self._folders.left(folder)
+            await self._in_its_folder(taken)
         except Exception as error:  # one run's trouble, whatever it is, is not that of the others
             await self._refuse(id, id, error)
         finally:
-            del self._moved[id]
+            # While its folder is closed the run may have been taken again.
+            if self._moved.get(id) is moved:
+                del self._moved[id]
+
+    async def _in_its_folder(self, taken: Taken) -> None:
+        kept, placement = taken.kept, taken.kept.placement
+        if placement is not None and placement.repository:
+            async with self._folders.placed(kept, placement) as made:
+                await self._gone_on(made, kept.id)
+            return
+        folder = Path(kept.summary.workspace)
+        try:
+            made = await self._folders.opened(_folder_of(taken))
+        except MidstreamError as error:
+            await self._refuse(kept.id, str(folder), error)
+            return
+        try:
+            await self._gone_on(made, kept.id)
+        finally:
+            self._folders.left(folder)
+
+    async def _gone_on(self, made: Parts, id: str) -> None:
+        try:
+            machine = await take_up(made.engine, made.library, id, choice="old")
+        except (RunOwned, JournalMoved, WorldTrouble) as error:
+            self._log("trouble", f"{id} could not be taken up: {error}", run=id)
+            await self._owner.release(id, 0.0)
+            await self._until_leaving(AGAIN_S)
+            return
+        except MidstreamError as error:
+            await self._refuse(id, id, error)
+            return
+        try:
+            await self._driven_on(machine, made.engine.world.clock)
+        finally:
+            await made.engine.let_go(id)
+        self._log_let_go(machine.run)
 
     async def _driven_on(self, machine: WorkflowStateMachine, clock: Clock) -> None:
         """Return once the run has ended, waits for a person or a far time, or is to be left."""

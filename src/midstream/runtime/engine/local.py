@@ -283,6 +283,10 @@ class LocalEngine:
             if run.seq == self._owner.told.get(run.id) != self._snapped.get(run.id):
                 self._snapped[run.id] = run.seq
                 await self._keep(run)
+        if self.world.place is not None:
+            # Before others may have the run, and its folder on this machine.
+            with contextlib.suppress(OSError):
+                await self.world.place.let_go()
         await self._owner.release(run.id, due_at(run))
 
     def _tap(self, envelope: Envelope) -> None:

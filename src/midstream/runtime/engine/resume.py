@@ -241,6 +241,11 @@ async def _resumable(engine: LocalEngine, id: str, kept: KeptRun | None) -> Run:
     if kept.is_foreign:
         raise _is_foreign(id, kept.seq)
     here = engine.world.here
+    if run.workspace != here and kept.placement is not None and kept.placement.repository:
+        raise UserMistake(
+            f"Run {id} is of a repository: workers go on with it, in a folder they make for it.",
+            hint="Start one: midstream worker. What it has made so far: midstream fetch.",
+        )
     if run.workspace and run.workspace != here:
         raise UserMistake(
             f"Run {id} belongs to another folder.",
