@@ -9,16 +9,11 @@ from deadline import wait_until
 from midstream.runtime.storage import Store
 from midstream.testing.store_contracts import Another, Cut, PoolContract, StoreContract
 
-psycopg = pytest.importorskip("psycopg")
+pytest.importorskip("psycopg")
 
-from midstream.store.postgres.store import PostgresStore  # noqa: E402
+from postgres_kit import lives
 
-
-def lives(url: str, owner: str) -> bool:
-    """Return whether the server takes an owner for alive."""
-    with psycopg.connect(url) as connection:
-        found = connection.execute("select midstream.lives(%s)", (owner,)).fetchone()
-    return bool(found and found[0])
+from midstream.store.postgres.store import PostgresStore
 
 
 class TestPostgresStore(StoreContract, PoolContract):

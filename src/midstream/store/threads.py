@@ -125,6 +125,12 @@ class Worker(Generic[C]):
             self._jobs.put(Job(work, loop, future, prepare))
         return future
 
+    def post(self, work: Callable[[C], object]) -> None:
+        """Have something done that nobody waits for; nothing where it is closed. From any thread."""
+        with self._lock:
+            if not self._is_closed:
+                self._jobs.put(Job(work))
+
     def close(self, last: Callable[[C], object] | None = None) -> None:
         """Return once every job, and a last one, is done and the connection is closed. Blocking."""
         with self._lock:

@@ -169,8 +169,8 @@ class Writing:
         self._me = me
         self._written = written
         self._tips: OrderedDict[str, Tip] = OrderedDict()
-        # What was given up without knowing whether it was kept: the last place and its checksum, by run.
-        self._doubts: dict[str, tuple[int, bytes]] = {}
+        # What was given up without knowing whether it was kept: where the run was before and after it.
+        self._doubts: dict[str, tuple[Tip, Tip]] = {}
 
     def __call__(self, link: Link, group: list[Job[Link, Any]]) -> None:
         """Do the jobs in their order, or let each end with what went wrong."""
@@ -212,6 +212,10 @@ class Writing:
         until = time.monotonic() + links.PATIENCE_S
         while chains:
             tips = self._tips_of(link, chains)
+            for chain in chains:
+                before, _ = self._doubts.get(chain.run, (None, None))
+                if before is not None and before.seq == chain.expected:
+                    tips[chain.run] = before
             made = {
                 chain.run: chain.on(tip)
                 for chain in chains
@@ -219,9 +223,9 @@ class Writing:
                 and (tip := tips.get(chain.run, Tip())).seq == chain.expected
             }
             for chain in chains:
-                if (doubt := self._doubts.get(chain.run)) is not None and chain.run in made:
-                    after = made[chain.run][1]
-                    chain.is_in_doubt |= doubt == (after.seq, after.checksum)
+                if chain.run in made:
+                    _, doubtful = self._doubts.get(chain.run, (None, None))
+                    chain.is_in_doubt |= made[chain.run][1] == doubtful
             ready = [chain for chain in chains if chain.run in made]
             try:
                 kept = self._kept(link, ready, tips, made)
@@ -229,9 +233,8 @@ class Writing:
                 if not is_away(error):
                     raise
                 for chain in ready:
-                    after = made[chain.run][1]
                     chain.is_in_doubt = True
-                    self._doubts[chain.run] = after.seq, after.checksum
+                    self._doubts[chain.run] = tips.get(chain.run, Tip()), made[chain.run][1]
                 link.drop()
                 if time.monotonic() > until:
                     raise

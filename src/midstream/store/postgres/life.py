@@ -24,6 +24,9 @@ from midstream.store.postgres.tables import LOCKS, TTL_S
 
 OFFERED: Final = "midstream_offered"
 
+LIFE: Final = {"connect_timeout": "2", "tcp_user_timeout": "3000"}
+"""How the connection of a life is made: while there is time left another one is tried."""
+
 FORGOTTEN_S: Final = 600
 """How long a dead owner without runs is remembered."""
 
@@ -158,21 +161,17 @@ def channel_of(owner: str) -> str:
     return f"midstream_{owner}"
 
 
-def require_session(life: Link, other: Link) -> None:
+def require_session(mine: Connection, other: Connection, address: Address) -> None:
     """Refuse a pooler that gives a connection another session with each transaction.
 
     Raises:
         WorldTrouble: two statements of one connection came to two sessions.
     """
-    mine = _session(life.connected())
-
-    def look(connection: Connection) -> tuple[int, int]:
-        with connection.transaction():
-            return _session(connection), _session(life.connected())
-
-    theirs, still = other.do(look)
-    if theirs == mine or still != mine:
-        raise pooled(life.address)
+    before = _session(mine)
+    with other.transaction():
+        theirs, after = _session(other), _session(mine)
+    if before == theirs or after != before:
+        raise _pooled(address)
 
 
 def _session(connection: Connection) -> int:
@@ -180,7 +179,7 @@ def _session(connection: Connection) -> int:
     return int(pid)
 
 
-def pooled(address: Address) -> WorldTrouble:
+def _pooled(address: Address) -> WorldTrouble:
     """Return the refusal of a pooler that pools transactions."""
     return WorldTrouble(
         f"The journal {address.shown} is behind a connection pooler that changes the session between"

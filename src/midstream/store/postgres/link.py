@@ -6,6 +6,7 @@ Work that is done again must come to the same: a statement may have been done th
 import re
 import time
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
@@ -48,6 +49,9 @@ _AGAIN = {"40001", "40P01", "55P03"}
 _NO_ROOM = {"53100", "53200", "58030"}
 
 
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 class Address:
     """Where the database is. What is shown of it has no password.
 
@@ -63,8 +67,12 @@ class Address:
                 f"{shown_address(url)} is no address of a PostgreSQL database.",
                 hint="Write it as postgresql://user@host:5432/database?sslmode=verify-full.",
             ) from None  # its error may quote the address as it is
-        self.conninfo = make_conninfo("", **{**_OTHERWISE, **said})
+        self._said = said
         self.shown = shown_address(url)
+
+    def conninfo(self, more: Mapping[str, str]) -> str:
+        """Return it as libpq takes it, with more parameters where the address says nothing of them."""
+        return make_conninfo("", **{**_OTHERWISE, **more, **self._said})
 
 
 class Link:
@@ -75,6 +83,7 @@ class Link:
         begin: is called with each connection that is made, before anything else is done with it.
         patience_s: how long to try again where the database is away, None: `PATIENCE_S`. It may be changed
             from any thread.
+        more: parameters of the connection, where the address says nothing else.
     """
 
     def __init__(
@@ -83,8 +92,10 @@ class Link:
         *,
         begin: Callable[[Connection], None] | None = None,
         patience_s: float | None = None,
+        more: Mapping[str, str] = NOTHING,
     ) -> None:
         self.address = address
+        self._conninfo = address.conninfo(more)
         self._begin = begin
         self.patience_s = patience_s
         self._connection: Connection | None = None
@@ -93,7 +104,7 @@ class Link:
         """Return the connection, made if there is none. Blocking."""
         if self._connection is None or self._connection.closed:
             self._connection = None
-            connection = psycopg.connect(self.address.conninfo, autocommit=True)
+            connection = psycopg.connect(self._conninfo, autocommit=True)
             try:
                 if self._begin is not None:
                     self._begin(connection)

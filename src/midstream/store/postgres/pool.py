@@ -98,7 +98,7 @@ def take(
     # What an earlier try took, of which no answer came, is ours and not known here: it is handed out, too.
     taken = link.rows(_TAKE, values)
     places = {id: place for id, *place in taken}
-    rows = link.rows(_MINE, {"me": me, "known": [texts(run) for run in known]}) if taken else []
+    rows = link.rows(_MINE, {"me": me, "known": [texts(run) for run in known]})
     rows.sort(key=lambda row: places.get(row[3], [math.inf]))
     runs = kept_runs(link, [row[3:] for row in rows])
     return [

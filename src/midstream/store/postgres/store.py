@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from midstream.core.notices import Envelope
+from midstream.language.errors import WorldTrouble
 from midstream.runtime.storage import (
     MATCHES,
     NO_PAGES,
@@ -40,7 +41,7 @@ from midstream.store.commit_watch import ANY, Watch
 from midstream.store.owners import new_name
 from midstream.store.postgres import cache, catalogue, inbox, leases, pool, reading, tables
 from midstream.store.postgres.appends import Append, Writing
-from midstream.store.postgres.life import OFFERED, Ear, Life, require_session, see_server
+from midstream.store.postgres.life import LIFE, OFFERED, Ear, Life, require_session, see_server
 from midstream.store.postgres.link import Address, Link, explained
 from midstream.store.postgres.looking import Looking
 from midstream.store.refusals import closed
@@ -71,7 +72,7 @@ class PostgresStore:
         self._closing = threading.Lock()
         self._mine: set[str] = set()
         self._life = Life(self._me, host)
-        self._living = Link(address, begin=self._life.begin)
+        self._living = Link(address, begin=self._life.begin, more=LIFE)
         self._is_alive = False
         self._links = [Link(address, begin=begin) for begin in (see_server, None, None)]
         watching = Link(address, patience_s=LOOK_PATIENCE_S)
@@ -198,15 +199,21 @@ class PostgresStore:
     async def claim(self, run: str) -> Claim:
         """Make the run ours."""
         await self._live()
-        claiming = partial(leases.claim, run=run, me=self._me, host=self._host, person=self._person)
-        claim = await self._wrote(run, claiming)
+        return await self._wrote(run, partial(self._claimed, run=run))
+
+    def _claimed(self, link: Link, run: str) -> Claim:
+        claim = leases.claim(link, run, self._me, self._host, self._person)
+        # Known in the thread that takes runs, before it takes any more.
         self._mine.add(run)
         return claim
 
     async def release(self, run: str, due_at: float | None = None) -> None:
         """Let go of a run that is ours."""
+        await self._wrote(run, partial(self._released, run=run, due_at=due_at))
+
+    def _released(self, link: Link, run: str, due_at: float | None) -> None:
+        leases.release(link, run, self._me, due_at)
         self._mine.discard(run)
-        await self._wrote(run, partial(leases.release, run=run, me=self._me, due_at=due_at))
 
     async def owner_of(self, run: str) -> str:
         """Return the living owner of a run, "" if there is none."""
@@ -236,7 +243,12 @@ class PostgresStore:
             return
         other = Link(self._address, patience_s=0.0)
         try:
-            require_session(link, other)
+            link.do(
+                lambda mine: other.do(lambda theirs: require_session(mine, theirs, self._address))
+            )
+        except WorldTrouble:
+            link.drop()
+            raise
         finally:
             other.close()
         self._life.sweep(link)
@@ -267,6 +279,9 @@ class PostgresStore:
                 self._ear = Ear(self._address, self._me, self._heard)
 
     def _heard(self, channel: str) -> None:
+        if not channel:
+            # The connections were made anew: with the one before this owner's lock may be gone, too.
+            self._heart.post(self._life.renew)
         if channel != OFFERED:
             self._calls.ring()
         if channel in ("", OFFERED):

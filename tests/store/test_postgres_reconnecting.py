@@ -1,0 +1,195 @@
+"""Connections that are cut, servers that go away and come back: nothing is lost, doubled or denied."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Literal, cast
+
+import pytest
+from deadline import DEADLINE_S, wait_until
+from support.postgres import PostgresServer
+
+pytest.importorskip("psycopg")
+
+from postgres_kit import Network, lives, opened
+
+from midstream.core.notices import Envelope
+from midstream.language.errors import (
+    JournalFull,
+    JournalMoved,
+    MidstreamError,
+    RunOwned,
+    WorldTrouble,
+)
+from midstream.runtime.storage import Mail, Taken
+from midstream.store.postgres import link
+from midstream.testing.contracts import fact, facts
+from midstream.testing.store_contracts import started, worker_at
+
+LOSSES: tuple[Literal["request", "answer"], ...] = ("request", "answer")
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for a database as long as a busy machine takes to start it."""
+    monkeypatch.setattr(link, "PATIENCE_S", DEADLINE_S)
+
+
+def cut_all(postgres: PostgresServer, address: str) -> None:
+    """Have the server end every session of a database."""
+    name = address.rpartition("/")[2]
+    postgres.sql(f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'")
+
+
+async def test_a_store_whose_connections_are_cut_goes_on(
+    postgres: PostgresServer, database: Callable[[], str]
+) -> None:
+    address = database()
+    async with opened(address, address) as (store, other):
+        await store.claim("r")
+        hearing = asyncio.ensure_future(anext(store.rings()))
+        for seq in range(1, 6):
+            await store.append("r", seq - 1, [fact("r", seq)])
+            await asyncio.to_thread(cut_all, postgres, address)
+            assert len(await store.read("r")) == seq
+        await asyncio.to_thread(wait_until, lambda: lives(address, store.me), "it lives again")
+        with pytest.raises(RunOwned):
+            await other.claim("r")
+        while not hearing.done():
+            await other.ring(store.me)
+            await asyncio.sleep(0)
+        assert await store.read("r") == facts("r", 1, 5)
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+async def test_a_server_that_comes_back_finds_everybody_alive(end: str) -> None:
+    with PostgresServer.made() as server:
+        address = server.database()
+        async with opened(address, address) as (store, other):
+            await store.claim("r")
+            kept: list[Envelope] = []
+            is_busy = asyncio.Event()
+
+            async def write() -> None:
+                for seq in range(1, 201):
+                    await store.append("r", seq - 1, [fact("r", seq)])
+                    kept.append(fact("r", seq))
+                    if seq == 20:
+                        is_busy.set()
+
+            writing = asyncio.create_task(write())
+            await is_busy.wait()
+            await asyncio.to_thread(getattr(server, end))
+            await asyncio.to_thread(server.start)
+            with pytest.raises(RunOwned):
+                await other.claim("r")
+            await writing
+
+            assert await other.read("r") == kept == facts("r", 1, 200)
+            await store.renew()
+            assert await asyncio.to_thread(lives, address, store.me)
+            await store.release("r")
+            assert (await other.claim("r")).deaths == 0
+
+
+@pytest.mark.parametrize("losing", LOSSES)
+async def test_an_append_of_which_no_answer_came_is_kept_once(
+    database: Callable[[], str], losing: Literal["request", "answer"]
+) -> None:
+    async with Network.before(database()) as (network, address), opened(address) as (store,):
+        await store.append("r", 0, [fact("r", 1)])
+        network.lose("the second", losing)
+        both = (
+            store.append("r", 1, [fact("r", 2, "the second")]),
+            store.append("s", 0, [fact("s", 1)]),
+        )
+        await asyncio.gather(*both)
+        await store.append("r", 2, [fact("r", 3)])
+
+        await network.lost.acquire()
+        assert await store.read("r") == [fact("r", 1), fact("r", 2, "the second"), fact("r", 3)]
+        assert await store.read("s") == [fact("s", 1)]
+
+
+@pytest.mark.parametrize("losing", LOSSES)
+async def test_an_append_that_is_refused_is_not_taken_for_one_that_was_lost(
+    database: Callable[[], str], losing: Literal["request", "answer"]
+) -> None:
+    there = database()
+    async with Network.before(there) as (network, address), opened(address, there) as stores:
+        store, other = stores
+        await store.append("r", 0, [fact("r", 1)])
+        await other.append("r", 1, [fact("r", 2, "the second")])
+        network.lose("the second", losing)
+        with pytest.raises(JournalMoved):
+            await store.append("r", 1, [fact("r", 2), fact("r", 3, "the second")])
+
+        await network.lost.acquire()
+        assert len(await store.read("r")) == 2
+
+
+@pytest.mark.parametrize("again", ["the same", "another"])
+async def test_what_was_given_up_in_doubt_is_known_when_it_is_tried_again(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    async with Network.before(database()) as (network, address), opened(address) as (store,):
+        await store.append("r", 0, [fact("r", 1)])
+        network.lose("the same", "answer")
+        appending = asyncio.ensure_future(store.append("r", 1, [fact("r", 2, "the same")]))
+        monkeypatch.setattr(link, "PATIENCE_S", 0.2)
+        await network.lost.acquire()
+        network.is_down = True
+        with pytest.raises(JournalFull, match="cannot be reached"):
+            await appending
+        network.cut()
+        with pytest.raises(WorldTrouble, match="cannot be reached"):
+            await store.read("r")
+        monkeypatch.setattr(link, "PATIENCE_S", DEADLINE_S)
+        network.is_down = False
+
+        repeated = store.append("r", 1, [fact("r", 2, again)])
+        assert isinstance(await error_of(repeated), JournalMoved) == (again == "another")
+        assert await store.read("r") == [fact("r", 1), fact("r", 2, "the same")]
+
+
+async def error_of(doing: Awaitable[object]) -> MidstreamError | None:
+    try:
+        await doing
+    except MidstreamError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("losing", LOSSES)
+async def test_whatever_no_answer_came_of_comes_to_the_same(
+    database: Callable[[], str], losing: Literal["request", "answer"]
+) -> None:
+    async with Network.before(database()) as (network, address), opened(address) as (store,):
+        await store.append("r", 0, started("r"))
+        mail = Mail(id="lost", run="r", at=1.0)
+        doings: dict[str, Callable[[], Awaitable[object]]] = {
+            "insert into midstream.inbox": lambda: store.post(mail),
+            "skip locked": lambda: store.take(worker_at(store), 1),
+            "set is_delivered": lambda: store.delivered("r", "lost"),
+            "due_at = ": lambda: store.release("r", 0.0),
+            "returning cut_at is not null": lambda: store.claim("r"),
+            "parent, parent_seq, host": lambda: store.fork("r", 1, "f"),
+            "an imported one": lambda: store.adopt("i", [fact("i", 1, "an imported one")]),
+            "insert into midstream.snapshots": lambda: store.keep_snapshot(
+                "r", 1, b"x", {"p": b""}
+            ),
+            "insert into midstream.blobs": lambda: store.put(b"contents"),
+            "midstream.admit": lambda: store.admit({}),
+        }
+        came: dict[str, object] = {}
+        for marker, doing in doings.items():
+            network.lose(marker, losing)
+            came[marker] = await doing()
+            await network.lost.acquire()
+        (taken,) = cast("list[Taken]", came["skip locked"])
+
+        assert (taken.kept.id, taken.claim.epoch) == ("r", 1)
+        assert await store.owner_of("r") == store.me
+        assert (await store.claim("r")).epoch == 2
+        assert await store.undelivered("r") == []
+        assert await store.snapshot("r") == (1, b"x", {"p": b""})
+        assert [len(await store.read(run)) for run in ("f", "i")] == [1, 1]
