@@ -24,7 +24,7 @@ from midstream.runtime.ports import ToolContext
 from midstream.runtime.storage import Mail, Placement
 from midstream.store.memory import MemoryStore
 from midstream.system.offloop import in_thread
-from midstream.testing.fakes import Gate, JumpingClock, asks, call, define, says
+from midstream.testing.fakes import Gate, JumpingClock, Scripted, asks, call, define, says
 from midstream.tools.base import Tool
 from midstream.tools.user_tools import as_tool
 from midstream.worker.health import address_of, answering
@@ -262,6 +262,26 @@ async def test_who_leaves_lets_what_is_under_way_end_and_begins_nothing(folder: 
         assert len(launched.epochs) == 1
         recovered = [e.event for e in await store.read(id) if isinstance(e.event, RunRecovered)]
         assert [each.was_cut for each in recovered] == [False, False]
+
+
+async def test_a_call_that_a_reply_asks_for_while_it_leaves_is_made_and_not_asked_about(
+    folder: Path,
+) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        store, gate, launched = MemoryStore(), Gate(), Launched()
+        id = await handed_over(store, folder, launched.tool)
+        reply = Scripted(pieces=("I launch.",), calls=(call("launch", count=3),), gate=gate)
+        async with Working(store.beside(), reply, tools=[launched.tool]) as first:
+            await gate.reached()
+            first.leaving.ask(DEADLINE_S)
+            await first.log.saying("leaving")
+            gate.open()
+            await first.ended()
+        async with Working(store.beside(), "Done.", tools=[launched.tool]) as second:
+            await second.log.saying("let_go", "finished")
+
+        assert (await stands(store, id)).output == "Done."
+        assert len(launched.epochs) == 1
 
 
 async def test_asked_twice_it_leaves_at_once(folder: Path) -> None:

@@ -110,10 +110,18 @@ class InFlight:
 
     # --- begun and ended ------------------------------------------------------------------------
 
-    def keep(self, run: Run, world: World, handlers: Handlers, *, begins: bool) -> None:
+    def keep(
+        self,
+        run: Run,
+        world: World,
+        handlers: Handlers,
+        *,
+        begins: bool,
+        besides: Collection[EffectKey] = (),
+    ) -> None:
         """Keep exactly what the run is owed in flight: begin what is new, cancel what is gone.
 
-        `begins` False: nothing new begins.
+        `begins` False: nothing new begins, but what is named `besides`.
         """
         # By keys alone: an effect is the same one as long as the run is owed it, however much else
         # of the run has changed since it began.
@@ -128,7 +136,7 @@ class InFlight:
                 self._silence(key)
         for effect in owed:
             if effect.key not in tasks:
-                if begins:
+                if begins or effect.key in besides:
                     self._begin(effect, run, world, handlers)
             elif isinstance(effect, CallTool):
                 if effect.stopping:

@@ -348,9 +348,7 @@ class WorkflowStateMachine:
             self._tell_time()
         if self._stalled is None:
             self._inputs += [(checkpoint, None) for checkpoint in self._in_flight.unkept()]
-        calls = open_calls(self._run)
-        once = {key for key, call in calls.items() if call.effect == "once"}
-        self._in_flight.leave(once, self._world)
+        self._in_flight.leave(self._once(), self._world)
         self._try_again()
         self._rouse()
         return await self.wait()
@@ -879,7 +877,13 @@ class WorkflowStateMachine:
             return  # nothing is in flight: there is nothing to cancel
         self._was_held = False
         begins = not self._is_leaving
-        self._in_flight.keep(self._run, self._world, self._handlers, begins=begins)
+        # That such a call is made is journaled by now: not made, a person would be asked what became of it.
+        besides = self._once() if self._is_finishing else ()
+        self._in_flight.keep(self._run, self._world, self._handlers, begins=begins, besides=besides)
+
+    def _once(self) -> set[inputs.EffectKey]:
+        """Return the keys of the open calls that may be made once only."""
+        return {key for key, call in open_calls(self._run).items() if call.effect == "once"}
 
     async def _close(self) -> None:
         """Leave nothing behind: no effect, no waiter, no listener's task."""

@@ -1,0 +1,224 @@
+"""Real workers on a real database: one is killed, one leaves, words and answers come from elsewhere."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from console_kit import write_workflow
+from pipes_kit import Ended, events, finished, run, started
+from support.openai_server import Body, Call, Gate, OpenAIServer, Reply, Step
+
+JOB = {
+    "workflow_name": "job",
+    "contexts": [{"name": "talk"}],
+    "agents": [{"agent_role": "dude", "context": "talk"}],
+    "states": [
+        {"name": "start", "agent": "dude"},
+        {"name": "resume", "agent": "dude"},
+        {"name": "stop"},
+    ],
+}
+NOTE = """
+from pathlib import Path
+
+import midstream
+
+@midstream.tool(effect="once", needs_approval=False)
+def note(text: str) -> str:
+    \"\"\"Write a line that must be written once only.\"\"\"
+    with Path({path!r}).open("a") as file:
+        file.write(text + "\\n")
+    return "written"
+"""
+
+
+class Team:
+    """A folder, its database and model, and the programs that work there."""
+
+    def __init__(self, home: Path, server: OpenAIServer, journal: str) -> None:
+        self.home = home
+        self.server = server
+        self.env = {"MIDSTREAM_JOURNAL": journal, "MIDSTREAM_HOST": "zoo"}
+        self.noted = home / "noted"
+        write_workflow(home / "config", "job", JOB)
+        (home / "config" / "tools").mkdir()
+        source = NOTE.format(path=str(self.noted))
+        (home / "config" / "tools" / "note.py").write_text(source, encoding="utf-8")
+        self.programs: list[subprocess.Popen[bytes]] = []
+
+    def run(self, *arguments: str) -> Ended:
+        """Run a command to its end."""
+        return run(self.home, *arguments, server=self.server, env=self.env)
+
+    def begun(self, input: str) -> str:
+        """Return the id of a run that workers are to go on with."""
+        ended = self.run("run", "job", input, "--detach")
+        assert ended.code == 0, ended.err
+        return ended.out.strip()
+
+    def worker(self, *options: str) -> "Log":
+        """Return the log of a worker that has started."""
+        process = started(self.home, "worker", "--json", *options, server=self.server, env=self.env)
+        self.programs.append(process)
+        log = Log(process)
+        log.until("began")
+        return log
+
+    def close(self) -> None:
+        """Kill what is left."""
+        for process in self.programs:
+            process.kill()
+            process.communicate()
+
+
+class Log:
+    """What a worker says it does."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self.process = process
+        self.lines: list[dict[str, Any]] = []
+
+    def until(self, kind: str, times: int = 1, **more: str) -> list[dict[str, Any]]:
+        """Return the events of a kind once there are so many."""
+        while True:
+            found = [
+                each
+                for each in self.lines
+                if each["type"] == kind and all(each[key] == more[key] for key in more)
+            ]
+            if len(found) >= times:
+                return found
+            assert self.process.stdout is not None
+            line = self.process.stdout.readline()
+            assert line, f"it has ended: {self.lines}"
+            self.lines.append(json.loads(line))
+
+
+@pytest.fixture
+def team(tmp_path: Path, database: Callable[[], str]) -> Iterator[Callable[..., Team]]:
+    made: list[Team] = []
+
+    def make(server: OpenAIServer) -> Team:
+        made.append(Team(tmp_path, server, database()))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def asked_of(body: Body) -> tuple[str, int]:
+    """Return the first words of a run, and how many results of tools it has by now."""
+    messages: Any = body["messages"]
+    first = next(each for each in messages if each["role"] == "user")
+    return str(first["content"]), sum(each["role"] == "tool" for each in messages)
+
+
+def test_what_a_killed_worker_had_goes_on_in_another_and_nothing_is_done_twice(
+    team: Callable[..., Team],
+) -> None:
+    gates = [Gate() for _ in range(4)]
+    held = iter(gates)
+
+    def think(body: Body) -> Step:
+        words, results = asked_of(body)
+        if not results:
+            return Reply(calls=(Call(name="note", arguments={"text": words}),))
+        gate = next(held, None)
+        return Reply(text="All done here.", gate=gate)
+
+    with OpenAIServer(default=think) as server:
+        here = team(server)
+        jobs = [f"job {number}" for number in range(4)]
+        first = here.worker("--max-runs", "4")
+        ids = {here.begun(job) for job in jobs}
+        for gate in gates:
+            gate.reached.wait()
+        second = here.worker()
+        listed = events(here.run("workers", "--json").out)
+        assert sorted(len(each["runs"]) for each in listed) == [0, 4]
+        first.process.send_signal(signal.SIGKILL)
+        for gate in gates:
+            gate.open()
+        for id in ids:
+            second.until("let_go", run=id, why="finished")
+
+        assert sorted(here.noted.read_text(encoding="utf-8").split("\n")) == ["", *jobs]
+        taken = second.until("taken", times=4)
+        assert all(each["was_cut"] for each in taken)
+
+
+def test_a_worker_that_is_told_to_leave_gives_back_what_it_has(team: Callable[..., Team]) -> None:
+    gate = Gate()
+    held = iter([gate])
+
+    def think(body: Body) -> Step:
+        words, results = asked_of(body)
+        if not results:
+            call = Call(name="note", arguments={"text": words})
+            return Reply(text="I write.", calls=(call,), gate=next(held, None))
+        return Reply(text="All done here.")
+
+    with OpenAIServer(default=think) as server:
+        here = team(server)
+        first = here.worker("--health", "127.0.0.1:0")
+        id = here.begun("job")
+        gate.reached.wait()
+        first.process.send_signal(signal.SIGTERM)
+        first.until("leaving")
+        [seen] = events(here.run("workers", "--json").out)
+        assert (seen["is_leaving"], seen["runs"]) == (True, [id])
+        gate.open()
+        first.until("let_go", run=id, why="the worker leaves")
+        assert finished(first.process).code == 0
+        assert here.run("workers").out.startswith("No worker lives.")
+
+        second = here.worker()
+        second.until("let_go", run=id, why="finished")
+        assert here.noted.read_text(encoding="utf-8") == "job\n"
+        [taken] = second.until("taken")
+        assert taken["was_cut"] is False
+        asked = [asked_of(exchange.body)[1] for exchange in server.exchanges]
+        assert asked == [0, 1], "a reply that was under way was not asked for again"
+
+
+def test_words_and_answers_come_from_other_processes(team: Callable[..., Team]) -> None:
+    gate = Gate()
+
+    def think(body: Body) -> Step:
+        messages: Any = body["messages"]
+        said = [str(each["content"]) for each in messages if each["role"] == "user"]
+        if messages[-1]["role"] == "tool":
+            return Reply(text=f"You said {messages[-1]['content']}.")
+        if "stop that" in said[-1]:
+            ask = Call(name="request_users_input", arguments={"question": "Which?"})
+            return Reply(calls=(ask,))
+        return Reply(text="One two three four.", gate=gate)
+
+    with OpenAIServer(default=think) as server:
+        here = team(server)
+        here.worker()
+        second = here.worker()
+        id = here.begun("count")
+        gate.reached.wait()
+        # Whichever has it: the words are sent by a third process, and the reply is cut.
+        sent = here.run("send", id, "stop that", "--wait")
+        assert "interrupted" in sent.out
+        gate.open()
+        waits = here.run("events", id, "--json")
+        assert '"interrupted"' in waits.out
+        second.process.send_signal(signal.SIGTERM)
+        assert finished(second.process).code == 0
+        third = here.worker()
+        here.programs[0].send_signal(signal.SIGTERM)
+        assert finished(here.programs[0]).code == 0
+
+        answered = here.run("send", id, "the first")
+        assert answered.code == 0, answered.err
+        third.until("let_go", run=id, why="finished")
+        ended = here.run("events", id, "--json").out
+        assert "You said the first." in ended
