@@ -153,6 +153,8 @@ async def test_a_call_that_was_cut_left_nothing_elsewhere_and_the_run_knows(tmp_
         run = await machine.settled()
         assert [question.kind for question in run.inbox.open_questions] == ["question"]
         assert not (elsewhere.path / "made").exists()
+        said = await facts_of(beside, "r1", lambda event: isinstance(event, WorkflowOutput))
+        assert "what was written since is not here" in str(said)
 
 
 async def test_what_only_reads_keeps_nothing(tmp_path: Path) -> None:

@@ -27,6 +27,11 @@ from midstream.views.side_effects import TREE
 _TITLE: Final = 72
 
 
+CUT: Final = (
+    "The files are those of the last call that had ended: what was written since is not here."
+)
+
+
 class RunPlace:
     """The folder of one run under way, and what is kept of it. `places.opened_place` gives one.
 

@@ -43,7 +43,7 @@ from midstream.language.errors import (
 )
 from midstream.language.names import Json, Policy
 from midstream.language.spec import Budget, Definition
-from midstream.runtime import worktrees
+from midstream.runtime import run_place, worktrees
 from midstream.runtime.background import Background, Command
 from midstream.runtime.effect_handle import StreamingEffect
 from midstream.runtime.emitter import RunEvents
@@ -309,6 +309,8 @@ class WorkflowStateMachine:
             await asyncio.wait((self._task,))
             raise self._unkept
         await self._see_changes()
+        if was_cut and self._world.place is not None:
+            await self._put(inputs.FilesSeen(branch="", manifest=None, note=run_place.CUT))
         if first is not None:
             await first()
             self._is_held = False

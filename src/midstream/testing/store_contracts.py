@@ -1293,7 +1293,7 @@ class PoolContract:
 
         await store.fork("r", 1, "f")
         assert (await listed(store, "f")).placement == place
-        away = Placement(repository="https://example.org/r.git", commit="abc")
+        away = Placement(repository="https://example.org/r.git", commit="abc", push="result")
         await store.assign("r", away)
         assert (await listed(store, "r")).placement == away
         assert (await listed(store, "f")).placement == place

@@ -16,7 +16,7 @@ _LAST = "\U0010ffff"
 
 COLUMNS: Final = (
     "r.id, r.seq, r.summary, r.written_at, p.id, r.parent_seq, r.is_foreign, r.owner,"
-    " r.host, r.queue, r.person, r.repository, r.revision"
+    " r.host, r.queue, r.person, r.repository, r.revision, r.push"
 )
 """Of `runs r left join runs p on p.number = r.parent`; see `kept_runs`."""
 
@@ -63,11 +63,13 @@ def _kept(row: Row, living: Collection[str]) -> KeptRun:
 
 
 def _placement(
-    host: str | None, queue: str, person: str, repository: str, revision: str
+    host: str | None, queue: str, person: str, repository: str, revision: str, push: str
 ) -> Placement | None:
     if host is None:
         return None
-    return Placement(host=host, queue=queue, user=person, repository=repository, commit=revision)
+    return Placement(
+        host=host, queue=queue, user=person, repository=repository, commit=revision, push=push
+    )
 
 
 def run(link: Link, id: str) -> KeptRun | None:

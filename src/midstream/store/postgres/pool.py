@@ -14,10 +14,10 @@ from midstream.store.postgres.life import channel_of
 from midstream.store.postgres.link import Link, texts
 
 _ASSIGN: Final = """
-insert into midstream.runs as r (id, host, queue, person, repository, revision)
-values (%(id)s, %(host)s, %(queue)s, %(user)s, %(repository)s, %(commit)s)
+insert into midstream.runs as r (id, host, queue, person, repository, revision, push)
+values (%(id)s, %(host)s, %(queue)s, %(user)s, %(repository)s, %(commit)s, %(push)s)
 on conflict (id) do update set host = excluded.host, queue = excluded.queue, person = excluded.person,
-    repository = excluded.repository, revision = excluded.revision
+    repository = excluded.repository, revision = excluded.revision, push = excluded.push
 """
 
 

@@ -134,9 +134,9 @@ def prefix(link: Link, source: str, at: int) -> Begun:
 _FORK: Final = """
 with begun as (
     insert into midstream.runs as r (id, seq, head, format, summary, workspace, kind, standing, named,
-        written_at, parent, parent_seq, host, queue, person, repository, revision)
+        written_at, parent, parent_seq, host, queue, person, repository, revision, push)
     select %(id)s, %(seq)s, %(head)s, %(format)s, %(summary)s, %(workspace)s, %(kind)s, %(standing)s,
-        %(named)s, %(written_at)s, number, %(seq)s, host, queue, person, repository, revision
+        %(named)s, %(written_at)s, number, %(seq)s, host, queue, person, repository, revision, push
     from midstream.runs where number = %(number)s
     on conflict (id) do update set seq = excluded.seq, head = excluded.head, format = excluded.format,
         summary = excluded.summary, workspace = excluded.workspace, kind = excluded.kind,

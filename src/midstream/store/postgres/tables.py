@@ -47,7 +47,8 @@ create table midstream.runs(
     owner text not null default '', epoch bigint not null default 0, cut_at integer,
     deaths integer not null default 0, died_at integer not null default 0, due_at double precision,
     host text, queue text not null default 'default', person text not null default '',
-    repository text not null default '', revision text not null default '');
+    repository text not null default '', revision text not null default '',
+    push text not null default '');
 create index runs_here on midstream.runs(workspace, kind, standing, written_at, id) where seq > 0;
 create index runs_anywhere on midstream.runs(kind, standing, written_at, id) where seq > 0;
 create index runs_named on midstream.runs(named, id) where named <> '';
