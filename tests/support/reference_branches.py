@@ -130,7 +130,6 @@ def _enough() -> Reference:
         handlers=script(),
         model=model,
         tools=(RECORD, LOOK, DIG),
-        moves=(Move(cue="digging", text="@spots go on", may_be_late=True),),
         path=("start", "sum", "stop"),
         ledger=("spots-1", "structure-1"),
     )

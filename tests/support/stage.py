@@ -86,14 +86,13 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     Moves that follow each other with the same cue are made in a row. What a person is asked without
     a move for it, `perform` answers by itself: the first choice, a plain word, a yes. `wait` does
     nothing until the time the run waits for has come. `compact`, at `INPUT`, has the older turns
-    summarised before the next line. `may_be_late`: the run may be over before the person has typed it.
+    summarised before the next line.
     """
 
     cue: str
     text: str = ""
     kind: Literal["say", "refuse", "wait", "compact"] = "say"
     policy: Policy | None = None
-    may_be_late: bool = False
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True, eq=False):
