@@ -174,9 +174,7 @@ def _as_user() -> list[str]:
     user = _user()
     if user is None:
         return []
-    ids = f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}"
-    # The parent's death ends it, too: no server outlives its tests.
-    return ["setpriv", *ids, "--clear-groups", "--pdeathsig", "INT", "--"]
+    return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--"]
 
 
 def _free_port() -> int:
