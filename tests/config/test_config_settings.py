@@ -240,3 +240,16 @@ def test_unknown_keys_survive_an_edit(settings: dict[str, Any]) -> None:
     }
     assert {key: root.value[key] for key in kept} == kept
     assert root.value["currentMode"] == "role:coder"
+
+
+def test_rates_are_read_by_what_they_are_of() -> None:
+    settings, said = read(
+        '{"requestsPerMinute": {"openai:a": 60, "$K": 0.5, "user": 3, "gpt": 1, "x:y": 0, "z:y": "1"}}'
+    )
+    assert settings == {"requestsPerMinute": '{"openai:a": 60, "$K": 0.5, "user": 3}'}
+    assert [line.partition(": ")[2] for line in said] == [
+        '"gpt" is no model, no $VARIABLE of a key and not "user".',
+        "expected a number above 0, found 0.",
+        'expected a number, found "1".',
+    ]
+    assert read('{"requestsPerMinute": {"user": 1}}', is_workspace=True)[0] == {}

@@ -15,6 +15,9 @@ from midstream.language.errors import MidstreamError
 from midstream.runtime.storage import KeptRun, walk
 from midstream.store.sqlite import SqliteStore
 
+GOLDEN = Path(__file__).parents[1] / "journals"
+"""Of each format what was released: a journal as SQL, and a run as it was exported."""
+
 
 @contextlib.asynccontextmanager
 async def opened(path: Path) -> AsyncIterator[SqliteStore]:
@@ -80,3 +83,12 @@ async def line_of(process: asyncio.subprocess.Process) -> str:
     """Return the next line a child prints."""
     assert process.stdout is not None
     return (await process.stdout.readline()).decode().strip()
+
+
+def golden(path: Path, format: int = 1) -> None:
+    """Make the journal of a format."""
+    connection = apsw.Connection(str(path))
+    try:
+        connection.execute((GOLDEN / str(format) / "journal.sql").read_text(encoding="utf-8"))
+    finally:
+        connection.close()

@@ -6,9 +6,8 @@ import json
 import re
 from pathlib import Path
 
-import apsw
 import pytest
-from store_kit import edit, every, opened, refusal
+from store_kit import GOLDEN, edit, every, golden, opened, refusal
 
 from midstream.core import formats
 from midstream.core.codec import FORMAT
@@ -31,7 +30,6 @@ from midstream.store import facts as journal
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact, facts
 
-GOLDEN = Path(__file__).parents[1] / "journals"
 CHECKSUMS = {
     "1/export.jsonl": "18e676a337a9bbc5eae6bf526b270fe584389b507931979f400f9a3dcf60d064",
     "1/journal.sql": "e64f0825ac0b278ba8e674c421982918be92e99e4e31a9c08bf54795adcb2af4",
@@ -57,15 +55,6 @@ CHECKSUMS = {
     "11/journal.sql": "1b95f16a645cf7d401625fbcddb3cb5433d4d7d918af03eca4b2149a3ce9afa6",
 }
 """What was released, in SHA-256. Lines are added here and never changed: old journals stay as they are."""
-
-
-def golden(path: Path, format: int = 1) -> None:
-    """Make the journal of a format."""
-    connection = apsw.Connection(str(path))
-    try:
-        connection.execute((GOLDEN / str(format) / "journal.sql").read_text(encoding="utf-8"))
-    finally:
-        connection.close()
 
 
 def in_older_words(envelope: Envelope) -> bytes:

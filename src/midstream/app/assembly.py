@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -178,6 +178,7 @@ def parts(
     clock = clock or SystemClock()
     offline = OfflineModel(library.offline_part, pieces_per_s=PIECES_PER_S if is_paced else None)
     patience = config.patience
+    kept, unkept = _store_or_memory(config, options) if owner is None else (owner.store, ())
     client = AIAPIClient(
         config.models,
         clock=clock,
@@ -189,9 +190,9 @@ def parts(
             total_s=patience["totalSeconds"],
         ),
         backoff=Backoff(attempts=int(patience["attempts"])),
+        turn=_turns(config, kept, clock),
     )
     is_offline = model is None and not is_configured(os.environ, config.models)
-    kept, unkept = _store_or_memory(config, options) if owner is None else (owner.store, ())
     hooks, hook_notices = _hooks(config, options.workspace, sandbox)
     world = World(
         model=model or client,
@@ -234,6 +235,29 @@ def parts(
         notices=(*notices, lacking) if lacking else notices,
         no_model=lacking,
     )
+
+
+def _turns(
+    config: ConfigManager, store: "Store", clock: "Clock"
+) -> Callable[[str, str, Callable[[str], None]], Awaitable[None]] | None:
+    """Return what lets requests out at the rates of the settings, shared with all who share the store."""
+    if not config.rates:
+        return None
+    from midstream.models.rate_limits import RateLimits
+    from midstream.runtime.storage import Pool
+    from midstream.store.memory import MemoryStore
+
+    people: dict[str, str] = {}
+
+    async def person(run: str) -> str:
+        if run not in people:
+            kept = await store.run(run) if isinstance(store, Pool) else None
+            placed = None if kept is None else kept.placement
+            people[run] = user_name(os.environ) if placed is None else placed.user
+        return people[run]
+
+    pool = store if isinstance(store, Pool) else MemoryStore()
+    return RateLimits(config.rates, pool.admit, person=person, clock=clock, environ=os.environ).turn
 
 
 def _agents(config: ConfigManager) -> "ExternalAgents | None":

@@ -74,6 +74,7 @@ _COMMANDS: Final = {
     "Setting up": {
         "doctor": "doctor.doctor",
         "config": "config.config",
+        "journal": "journals.journal",
         "trust": "trust.trust",
         "tools": "language.tools",
         "mcp": "mcp.mcp",

@@ -60,6 +60,7 @@ from midstream.config.settings import (
     PATIENCE,
     PATIENCE_PARTS,
     PERMISSION_MODE,
+    RATES,
     RULE_KEYS,
     SCREEN_READER,
     STATUS_LINE,
@@ -375,6 +376,12 @@ class ConfigManager:
         return {part: said[key] for part, key in keys.items() if key in said}
 
     @property
+    def rates(self) -> dict[str, float]:
+        """Return the requests a minute of a model, for a key (`$VARIABLE`), for each `user`."""
+        _, said = self._said.get("user", ("", {}))
+        return dict(json.loads(said.get(RATES, "{}")))
+
+    @property
     def patience(self) -> dict[str, float]:
         """Return how long to wait for a model, in seconds, and how many attempts a request gets."""
         return {part: float(self.value(f"{PATIENCE}.{part}")) for part in PATIENCE_PARTS}
@@ -397,6 +404,7 @@ class ConfigManager:
             # A status line that is empty is none.
             if (value and key.startswith((f"{BUDGET}.", f"{OWN_KEYS}.", f"{STATUS_LINE}.")))
             or (key in RULE_KEYS and value != "[]")
+            or (key == RATES and layer == "user")
         ]
         return (*(self._setting(key) for key in KEYS), *beside)
 

@@ -86,6 +86,10 @@ TRACES: Final = "traces"
 TRACES_PARTS: Final = ("endpoint", "content")
 """Where traces of runs are sent to, and whether with words; `traces` itself says whether at all."""
 
+RATES: Final = "requestsPerMinute"
+EACH_USER: Final = "user"
+"""Among the rates: what each person gets."""
+
 PERMISSION_MODE: Final = "permissionMode"
 PERMISSION_MODES: Final = ("plan", "ask", "auto")
 PERMISSIONS: Final = "permissions"
@@ -120,7 +124,7 @@ KEYS: Final = (
 _TOP: Final = (
     *(CURRENT_MODE, DEFAULT_ROLE, AUTO_RESUME, PERMISSION_MODE, PERMISSIONS, MODELS, PATIENCE),
     *(BUDGET, "mcpServers", EDITING, NOTIFICATIONS, AUTO_COMPACT, WEB_SEARCH, "hooks", *LOOKS),
-    *(DIAGNOSTICS, SCREEN_READER, UPDATE_NOTICE, TRACES),
+    *(DIAGNOSTICS, SCREEN_READER, UPDATE_NOTICE, TRACES, RATES),
 )
 _LONGEST_S: Final = 86_400.0
 
@@ -133,6 +137,7 @@ _NOT_FOR_WORKSPACES: Final = {
     PATIENCE: ("choose models", _THEIRS),
     WEB_SEARCH: ("choose a search engine", _OWN),
     TRACES: ("have traces sent", _OWN),
+    RATES: ("say how many requests there are", _OWN),
     PERMISSION_MODE: ("set the permission mode", _OWN),
     EDITING: ("change the keys", _OWN),
     NOTIFICATIONS: ("set notifications", _OWN),
@@ -294,6 +299,25 @@ def _budget(node: Node, report: Report) -> dict[str, str]:
     return found
 
 
+def _rates(node: Node, report: Report) -> dict[str, str]:
+    """Return the rates as a JSON object by what they are of; what is no number above 0 is left out."""
+    form = 'such as {"openai:gpt-5": 60, "$OPENAI_API_KEY": 500, "user": 30}'
+    if node.kind != "object":
+        report.error(node, f"expected an object {form}.")
+    found: dict[str, float] = {}
+    for name, member in node.members.items():
+        if not (name == EACH_USER or name[:1] == "$" or ":" in name):
+            report.error(
+                member, f'"{clip(name)}" is no model, no $VARIABLE of a key and not "user".'
+            )
+        elif fit(member.node, float, report):
+            if member.node.value > 0:
+                found[name] = member.node.value
+            else:
+                report.error(member.node, f"expected a number above 0, found {shown(member.node)}.")
+    return {RATES: json.dumps(found)} if found else {}
+
+
 def _keys(node: Node, report: Report) -> dict[str, str]:
     """Return the keys of actions by keys such as `keys.send`, each a JSON list of names."""
     if node.kind != "object":
@@ -400,6 +424,7 @@ _READERS: Final[Mapping[str, Callable[[Node, Report], dict[str, str]]]] = {
     BUDGET: _budget,
     WEB_SEARCH: _web_search,
     TRACES: _traces,
+    RATES: _rates,
 }
 
 

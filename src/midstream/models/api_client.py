@@ -92,6 +92,7 @@ class AIAPIClient:
         limits: deadlines and caps.
         backoff: how often and when a failed request is tried again.
         jitter: returns a number from 0 to 1 for each wait.
+        turn: awaited with the model's name, the run and who hears why it waits, before an attempt goes out.
         environ: where keys and endpoints stand; by default the process's environment.
         transport: what carries requests instead of the network, for tests.
     """
@@ -107,6 +108,7 @@ class AIAPIClient:
         limits: Limits | None = None,
         backoff: Backoff | None = None,
         jitter: Callable[[], float] = random.random,
+        turn: Callable[[str, str, Callable[[str], None]], Awaitable[None]] | None = None,
         environ: Mapping[str, str] | None = None,
         transport: "httpx2.AsyncBaseTransport | None" = None,
     ) -> None:
@@ -119,6 +121,7 @@ class AIAPIClient:
         self._limits = Limits() if limits is None else limits
         self._backoff = Backoff() if backoff is None else backoff
         self._jitter = jitter
+        self._turn = turn
         self._environ = os.environ if environ is None else environ
         self._transport = transport
         self._http: httpx2.AsyncClient | None = None
@@ -193,9 +196,14 @@ class AIAPIClient:
             request = msgspec.structs.replace(request, pictures=None)
         request = msgspec.structs.replace(request, effort=effort)
         model = await self._made(name)
-        ends_at = asyncio.get_running_loop().time() + self._limits.total_s
+        time = asyncio.get_running_loop().time
+        ends_at = time() + self._limits.total_s
         attempt = 1
         while True:
+            if self._turn is not None:
+                began = time()
+                await self._turn(name, request.run, listener.status)
+                ends_at += time() - began  # it is no silence of the provider's
             heard = Heard(listener)
             outcome = await self._attempt(name, model, request, heard, ends_at)
             if not isinstance(outcome, Trouble):

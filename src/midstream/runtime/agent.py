@@ -71,6 +71,7 @@ class WorkflowAgent:
         """Return the request the agent's turn is owed. `model` overrides what the level names."""
         run = self._run
         return ModelRequest(
+            run=run.id,
             agent=self.name,
             system=system_message(definition_of(run), self.role)
             + (IN_WORKTREE_WORDS if run.branch.worktrees else ""),
@@ -113,6 +114,7 @@ def summary_request(run: Run, *, most: int = TRANSCRIPTS[0]) -> ModelRequest:
     definition = definition_of(run)
     role = definition.roles[run.plan.agents[agent].agent_role]
     return ModelRequest(
+        run=run.id,
         agent=agent,
         system=system_message(definition, role),
         messages=(

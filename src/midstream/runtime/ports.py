@@ -41,7 +41,8 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     `effort` is how hard the role wants it to think, None: as the level's setting or the provider has it.
     With `must_call` the model has to call one of `tools`. `pictures` are the bytes of those in the
     messages, by their keys: one that is not there is kept no more, and the model is told so (None: it
-    takes no pictures). What follows tells the offline model where in which workflow it is; `visit` counts
+    takes no pictures). `run` is whose request it is. What follows tells the offline model
+    where in which workflow it is; `visit` counts
     entries into the state from 1, `request` the requests of this turn from 1.
     """
 
@@ -54,6 +55,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     effort: Effort | None = None
     must_call: bool = False
     pictures: Mapping[str, bytes] | None = {}
+    run: str = ""
     workflow: str = ""
     state: str = ""
     visit: int = 1

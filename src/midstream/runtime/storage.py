@@ -122,12 +122,39 @@ class Catalogue(Protocol):
             UserMistake: there is no such source, or it had no facts by then, or `id` is taken.
         """
 
-    async def adopt(self, id: str, facts: Collection[Envelope]) -> None:
-        """Keep an imported run, foreign for ever. All or nothing.
+    async def adopt(
+        self,
+        id: str,
+        facts: Collection[Envelope],
+        *,
+        appends: Collection[int] | None = None,
+        parent: tuple[str, int] | None = None,
+    ) -> None:
+        """Keep a run that comes from elsewhere. All or nothing.
+
+        Args:
+            id: what it is called here.
+            facts: all there are; of a fork, those behind the ones it shares.
+            appends: the positions at which its appends ended: it is the same run, from another
+                journal. None: it is an import, foreign for ever.
+            parent: the run it was forked from, which is here, and how many facts it shares.
 
         Raises:
-            UserMistake: `id` is taken.
+            UserMistake: `id` is taken, or the parent has no such beginning.
         """
+
+    async def forget(self, run: str) -> None:
+        """Delete a run that has ended, with its words and snapshots. All or nothing; there is no way back.
+
+        Contents in the blob store stay: others may name them.
+
+        Raises:
+            UserMistake: there is no such run, it has not ended, or runs that were forked from it are here.
+            RunOwned: a process has it.
+        """
+
+    async def appends(self, run: str, after: int = 0) -> list[int]:
+        """Return the positions of a run behind `after` at which an append ended, in order."""
 
 
 async def walk(

@@ -227,30 +227,45 @@ class Append:
         run: the run's id.
         facts: what is appended.
         expected: how many facts the run has before.
-        owners: says who lives; None for an imported run: it is new, and foreign for ever.
+        owners: says who lives; None for a run from elsewhere: it is new.
+        ends: of such a run, the positions at which its appends ended; None: it is foreign for ever.
+        begun: of such a run, the row of the fork it begins as.
     """
 
     def __init__(
-        self, run: str, facts: Iterable[Envelope], *, expected: int = 0, owners: Owners | None
+        self,
+        run: str,
+        facts: Iterable[Envelope],
+        *,
+        expected: int = 0,
+        owners: Owners | None,
+        ends: Collection[int] | None = None,
+        begun: Head | None = None,
     ) -> None:
         self._run = run
         self._facts = tuple(facts)
-        self._expected = expected
+        self._expected = expected if begun is None else begun.seq
         self._owners = owners
+        self._ends = None if ends is None else frozenset(ends)
+        self._begun = begun
         self._bodies: list[bytes] = []
 
     def prepare(self) -> None:
         """Turn the facts into bytes; the journal is not locked meanwhile."""
-        if self._owners is None and not self._facts:
+        if self._owners is None and not self._facts and self._begun is None:
             raise nothing_to_adopt(self._run)
         checked(self._run, self._expected, self._facts)
         self._bodies = [body_of(envelope) for envelope in self._facts]
 
     def __call__(self, connection: apsw.Connection) -> None:
         """Append. Raises JournalMoved, JournalDamaged, UserMistake where an imported run's id is taken."""
-        head: Head | None = None
+        head = self._begun
         if self._owners is None:
             refuse_taken(connection, self._run)
+            if head is not None:
+                number = _new_head(connection, self._run).number
+                head = msgspec.structs.replace(head, number=number, id=self._run)
+                keep_head(connection, head)
         else:
             head = head_of(connection, self._run, expected=self._expected > 0)
             self._refuse_moved(connection, head, self._owners)
@@ -269,13 +284,14 @@ class Append:
 
     def _write(self, connection: apsw.Connection, head: Head) -> None:
         """Write the facts. Foreign ones may be cut anywhere: each ends an append."""
-        is_foreign = self._owners is None
+        is_foreign = self._owners is None and self._ends is None
         seq, checksum, summary = head.seq, head.checksum, summary_of(head)
         last = seq + len(self._facts)
         rows = []
         for envelope, body in zip(self._facts, self._bodies, strict=True):
             seq += 1
-            at, ends = float(envelope.at), is_foreign or seq == last
+            is_end = self._ends is not None and seq in self._ends
+            at, ends = float(envelope.at), is_foreign or is_end or seq == last
             checksum = chained(checksum, seq, at, marked(body, ends=ends, format=FORMAT))
             rows.append((head.number, seq, at, body, checksum, int(ends), FORMAT))
             summary = summarised(summary, envelope)
@@ -355,6 +371,15 @@ def prefix(connection: apsw.Connection, source: str, at: int) -> Head:
         parent=head.number,
         parent_seq=seq,
     )
+
+
+def append_ends(connection: apsw.Connection, run: str, after: int) -> list[int]:
+    """Return the positions behind `after` at which an append of the run ended. Raises JournalDamaged."""
+    head = head_of(connection, run, expected=True)
+    if head is None:
+        return []
+    read = _verified(connection, head, run, max(after, 0), None)
+    return [kept.envelope.seq or 0 for kept in read if kept.ends]
 
 
 def begin_fork(connection: apsw.Connection, id: str, begun: Head) -> int:

@@ -19,6 +19,7 @@ from collections.abc import (
     Sequence,
 )
 from heapq import nlargest
+from typing import Any
 
 import msgspec
 
@@ -46,8 +47,10 @@ from midstream.store.encoding import body_of, checked, mail_body
 from midstream.store.refusals import (
     closed,
     elsewhere,
+    has_forks,
     moved,
     no_such_run,
+    not_ended,
     nothing_by_then,
     nothing_to_adopt,
     owned,
@@ -258,6 +261,71 @@ class MemoryStore:
     async def fork(self, source: str, at: int, id: str) -> int:
         """Make the run `id` of the first facts of `source`."""
         self._refuse_closed()
+        facts, ends = self._beginning(id, source, at)
+        seq = len(facts)
+        self._add(id, _Run(facts, ends))
+        self._contents.runs[id].parent = source
+        self._contents.runs[id].parent_seq = seq
+        if source in self._contents.placements:
+            self._contents.placements[id] = self._contents.placements[source]
+        return seq
+
+    async def adopt(
+        self,
+        id: str,
+        facts: Collection[Envelope],
+        *,
+        appends: Collection[int] | None = None,
+        parent: tuple[str, int] | None = None,
+    ) -> None:
+        """Keep a run that comes from elsewhere."""
+        self._refuse_closed()
+        new = list(facts)
+        if not new and parent is None:
+            raise nothing_to_adopt(id)
+        begun, ends = self._beginning(id, *parent) if parent is not None else ([], [])
+        checked(id, len(begun), new)
+        for envelope in new:
+            body_of(envelope)
+        last = len(begun) + len(new)
+        own = range(len(begun) + 1, last + 1) if appends is None else {*appends, last}
+        run = _Run([*begun, *new], sorted({*ends, *own}))
+        run.is_foreign = appends is None
+        if parent is not None:
+            run.parent, run.parent_seq = parent[0], len(begun)
+        self._add(id, run)
+
+    async def forget(self, run: str) -> None:
+        """Delete a run that has ended."""
+        self._refuse_closed()
+        contents = self._contents
+        if run not in contents.runs:
+            raise no_such_run(run)
+        if owner := contents.living(run):
+            raise owned(run, owner)
+        if not contents.runs[run].summary().is_over:
+            raise not_ended(run)
+        if any(other.parent == run for other in contents.runs.values()):
+            raise has_forks(run)
+        for key in [key for key in contents.mails if key[0] == run]:
+            del contents.mails[key]
+            contents.delivered.discard(key)
+        of_runs: tuple[dict[str, Any], ...] = (
+            *(contents.runs, contents.leases, contents.snapshots, contents.placements),
+            *(contents.epochs, contents.deaths, contents.dues),
+        )
+        for kept in of_runs:
+            kept.pop(run, None)
+        self._changed()
+
+    async def appends(self, run: str, after: int = 0) -> list[int]:
+        """Return the positions of a run behind `after` at which an append ended."""
+        self._refuse_closed()
+        kept = self._contents.runs.get(run)
+        return [] if kept is None else [end for end in kept.ends if end > after]
+
+    def _beginning(self, id: str, source: str, at: int) -> tuple[list[Envelope], list[int]]:
+        """Return the first facts of a run as those of another, and where their appends ended."""
         kept = self._contents.runs.get(source)
         if kept is None:
             raise no_such_run(source)
@@ -265,25 +333,7 @@ class MemoryStore:
         if not seq:
             raise nothing_by_then(source, at)
         facts = [msgspec.structs.replace(fact, run=id) for fact in kept.facts[:seq]]
-        self._add(id, _Run(facts, (end for end in kept.ends if end <= seq)))
-        self._contents.runs[id].parent = source
-        self._contents.runs[id].parent_seq = seq
-        if source in self._contents.placements:
-            self._contents.placements[id] = self._contents.placements[source]
-        return seq
-
-    async def adopt(self, id: str, facts: Collection[Envelope]) -> None:
-        """Keep an imported run, foreign for ever."""
-        self._refuse_closed()
-        imported = list(facts)
-        if not imported:
-            raise nothing_to_adopt(id)
-        checked(id, 0, imported)
-        for envelope in imported:
-            body_of(envelope)
-        run = _Run(imported, range(1, len(imported) + 1))
-        run.is_foreign = True
-        self._add(id, run)
+        return facts, [end for end in kept.ends if end <= seq]
 
     def _add(self, id: str, run: _Run) -> None:
         if id in self._contents.runs:

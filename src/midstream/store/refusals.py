@@ -51,6 +51,18 @@ def nothing_by_then(id: str, at: int) -> UserMistake:
     )
 
 
+def not_ended(id: str) -> UserMistake:
+    """Return the refusal to delete a run that may go on."""
+    return UserMistake(f"Run {id} has not ended.", hint=f"End it first: midstream stop {id}.")
+
+
+def has_forks(id: str) -> UserMistake:
+    """Return the refusal to delete a run whose facts others begin with."""
+    return UserMistake(
+        f"Runs that were forked from {id} begin with its events.", hint="Delete those first."
+    )
+
+
 def nothing_to_adopt(id: str) -> UserMistake:
     """Return the refusal to keep an imported run without facts."""
     return UserMistake(f"There are no facts to make run {id} of.", hint="Export it once more.")

@@ -25,7 +25,7 @@ from midstream.store.facts import (
     text_in,
 )
 from midstream.store.owners import Owners, new_name
-from midstream.store.refusals import owned
+from midstream.store.refusals import has_forks, no_such_run, not_ended, owned
 from midstream.store.schema import DELIVERED, IS_WAITING
 from midstream.views.listing import Standing
 
@@ -124,6 +124,23 @@ def _damage(connection: apsw.Connection, head: Head) -> str:
         return "its row is not what was written"
     is_broken = any(_mail_in(row) is None for row in _undelivered(connection, head.id))
     return "words sent to it are not what was written" if is_broken else ""
+
+
+def forget(connection: apsw.Connection, run: str, owners: Owners) -> None:
+    """Delete a run that has ended, and what belongs to it."""
+    head = head_of(connection, run, expected=True)
+    if head is None:
+        raise no_such_run(run)
+    if owner := living_owner(connection, run, owners):
+        raise owned(run, owner)
+    if not summary_of(head).is_over:
+        raise not_ended(run)
+    if connection.execute("select 1 from runs where parent=?", (head.number,)).fetchall():
+        raise has_forks(run)
+    connection.execute("delete from facts where run=?", (head.number,))
+    connection.execute("delete from runs where number=?", (head.number,))
+    for table in ("inbox", "leases", "snapshots", "pages"):
+        connection.execute(f"delete from {table} where run=?", (run,))  # nosec B608  # tables of ours
 
 
 # --- the inbox ----------------------------------------------------------------------------------

@@ -169,10 +169,30 @@ class SqliteStore:
         begun = await self._reader.submit(partial(journal.prefix, source=source, at=at))
         return await self._writer.submit(partial(journal.begin_fork, id=id, begun=begun))
 
-    async def adopt(self, id: str, facts: Collection[Envelope]) -> None:
-        """Keep an imported run, foreign for ever."""
-        adopting = journal.Append(id, facts, owners=None)
+    async def adopt(
+        self,
+        id: str,
+        facts: Collection[Envelope],
+        *,
+        appends: Collection[int] | None = None,
+        parent: tuple[str, int] | None = None,
+    ) -> None:
+        """Keep a run that comes from elsewhere."""
+        begun: journal.Head | None = None
+        if parent is not None:
+            read = partial(journal.prefix, source=parent[0], at=parent[1])
+            begun = await self._reader.submit(read)
+        adopting = journal.Append(id, facts, owners=None, ends=appends, begun=begun)
         await self._writer.submit(adopting, prepare=adopting.prepare)
+
+    async def forget(self, run: str) -> None:
+        """Delete a run that has ended."""
+        self._own.pop(run, None)
+        await self._writer.submit(partial(rows.forget, run=run, owners=self._owners))
+
+    async def appends(self, run: str, after: int = 0) -> list[int]:
+        """Return the positions of a run behind `after` at which an append ended."""
+        return await self._reader.submit(partial(journal.append_ends, run=run, after=after))
 
     # --- the inbox ------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ else is done meanwhile, the row moves from a place once.
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +20,8 @@ from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError
 from midstream.store.encoding import body_of, checked, marked
 from midstream.store.postgres import link as links
-from midstream.store.postgres.link import Link, explained, is_away, texts
+from midstream.store.postgres.link import Connection, Link, explained, is_away, texts
+from midstream.store.postgres.reading import FORK, Begun, fork_values
 from midstream.store.refusals import elsewhere, moved, nothing_to_adopt, taken
 from midstream.store.threads import Job
 from midstream.views.listing import Summary, summarised
@@ -54,21 +55,30 @@ class Append:
         run: the run's id.
         facts: what is appended.
         expected: how many facts the run has before.
-        is_foreign: they are an imported run, which is new and foreign for ever.
+        is_new: they are a run from elsewhere.
+        ends: of such a run, the positions at which its appends ended; None: it is foreign for ever.
     """
 
     def __init__(
-        self, run: str, facts: Iterable[Envelope], *, expected: int = 0, is_foreign: bool = False
+        self,
+        run: str,
+        facts: Iterable[Envelope],
+        *,
+        expected: int = 0,
+        is_new: bool = False,
+        ends: Collection[int] | None = None,
     ) -> None:
         self.run = run
         self.facts = tuple(facts)
         self.expected = expected
-        self.is_foreign = is_foreign
+        self.is_new = is_new
+        self.is_foreign = is_new and ends is None
+        self.ends = frozenset(ends or ())
         self.bodies: list[bytes] = []
 
     def prepare(self) -> None:
         """Turn the facts into bytes."""
-        if self.is_foreign and not self.facts:
+        if self.is_new and not self.facts and not self.expected:
             raise nothing_to_adopt(self.run)
         checked(self.run, self.expected, self.facts)
         self.bodies = [body_of(envelope) for envelope in self.facts]
@@ -104,7 +114,8 @@ class _Chain:
             for envelope, body in zip(append.facts, append.bodies, strict=True):
                 seq += 1
                 # Foreign facts may be cut anywhere: each ends an append.
-                at, ends = float(envelope.at), append.is_foreign or seq == append.last
+                at, is_end = float(envelope.at), seq == append.last or seq in append.ends
+                ends = append.is_foreign or is_end
                 checksum = chained(checksum, seq, at, marked(body, ends=ends, format=FORMAT))
                 rows.append((seq, at, body, checksum, ends, FORMAT))
                 summary = summarised(summary, envelope)
@@ -262,24 +273,7 @@ class Writing:
         """Write chains at their tips; return the runs whose facts were kept."""
         if not ready:
             return set()
-        heads: list[tuple[Any, ...]] = []
-        facts: list[tuple[Any, ...]] = []
-        for n, chain in enumerate(ready):
-            rows, after = made[chain.run]
-            before, summary = tips.get(chain.run, Tip()), after.summary
-            heads.append(
-                (
-                    *(n, texts(chain.run), before.seq, before.checksum, after.seq, after.checksum),
-                    _ENCODER.encode(summary).decode(),
-                    *(texts(summary.workspace), summary.kind, summary.standing),
-                    *(texts(summary.name.casefold()), summary.updated_at),
-                    chain.appends[0].is_foreign,
-                )
-            )
-            facts += ((n, *row) for row in rows)
-        values: dict[str, object] = {"me": self._me, "format": FORMAT}
-        values |= zip(_HEADS, map(list, zip(*heads, strict=True)), strict=True)
-        values |= zip(_FACTS, map(list, zip(*facts, strict=True)), strict=True)
+        values = _values(self._me, ready, tips, made)
         found = link.connected().execute(_APPEND.encode(), values, prepare=True).fetchall()
         return {ready[n].run for (n,) in found}
 
@@ -340,7 +334,7 @@ class Writing:
 
 
 def _why(append: Append, seq: int, *, is_elsewhere: bool) -> MidstreamError | None:
-    if append.is_foreign:
+    if append.is_new:
         return taken(append.run) if seq else None
     if seq != append.expected:
         return moved(append.run, seq, append.expected)
@@ -350,6 +344,59 @@ def _why(append: Append, seq: int, *, is_elsewhere: bool) -> MidstreamError | No
 def _is_there(link: Link, run: str, tip: Tip) -> bool:
     place = {"id": texts(run), "seq": tip.seq, "checksum": tip.checksum}
     return bool(link.rows(_KEPT, place))
+
+
+def _values(
+    me: str,
+    ready: list[_Chain],
+    tips: Mapping[str, Tip],
+    made: Mapping[str, tuple[list[tuple[Any, ...]], Tip]],
+) -> dict[str, object]:
+    """Return what the statement is given to write chains at their tips."""
+    heads: list[tuple[Any, ...]] = []
+    facts: list[tuple[Any, ...]] = []
+    for n, chain in enumerate(ready):
+        rows, after = made[chain.run]
+        before, summary = tips.get(chain.run, Tip()), after.summary
+        heads.append(
+            (
+                *(n, texts(chain.run), before.seq, before.checksum, after.seq, after.checksum),
+                _ENCODER.encode(summary).decode(),
+                *(texts(summary.workspace), summary.kind, summary.standing),
+                *(texts(summary.name.casefold()), summary.updated_at),
+                chain.appends[0].is_foreign,
+            )
+        )
+        facts += ((n, *row) for row in rows)
+    values: dict[str, object] = {"me": me, "format": FORMAT}
+    values |= zip(_HEADS, map(list, zip(*heads, strict=True)), strict=True)
+    values |= zip(_FACTS, map(list, zip(*facts, strict=True)), strict=True)
+    return values
+
+
+def adopt_fork(link: Link, me: str, append: Append, begun: Begun) -> None:
+    """Make a run from elsewhere that begins with a prefix of one that is here. All or nothing.
+
+    Raises:
+        UserMistake: its id is taken.
+    """
+    append.expected = begun.seq
+    append.prepare()
+    chain = _Chain([Job(append)])
+    tip = Tip(begun.seq, begun.checksum, begun.summary)
+    made = {append.run: chain.on(tip)}
+
+    def work(connection: Connection) -> bool:
+        with connection.transaction():
+            if not connection.execute(FORK.encode(), fork_values(append.run, begun)).fetchall():
+                return False
+            if append.facts:
+                values = _values(me, [chain], {append.run: tip}, made)
+                connection.execute(_APPEND.encode(), values)
+            return True
+
+    if not link.do(work) and not _is_there(link, append.run, made[append.run][1]):
+        raise taken(append.run)
 
 
 _HEADS = (
@@ -378,7 +425,7 @@ def _batch(jobs: list[Job[Link, Any]]) -> tuple[list[_Chain], list[Job[Link, Any
         chain = chains.get(append.run)
         before: Append | None = chain[-1].work if chain else None  # type: ignore[assignment]
         follows = before is None or (
-            before.last == append.expected and not before.is_foreign and not append.is_foreign
+            before.last == append.expected and not before.is_new and not append.is_new
         )
         if append.run in waiting or not follows or (size > MAX_BYTES and chains):
             waiting.add(append.run)

@@ -7,7 +7,8 @@ import msgspec
 
 from midstream.runtime.storage import KINDS, KeptRun, Place, Placement, RunKind
 from midstream.store.postgres.appends import NOBODY
-from midstream.store.postgres.link import Link, Row, text_in, texts
+from midstream.store.postgres.link import Connection, Link, Row, text_in, texts
+from midstream.store.refusals import has_forks, no_such_run, not_ended, owned
 from midstream.views.listing import ACTIVE, ENDED, Standing, Summary
 
 _SUMMARY = msgspec.json.Decoder(Summary)
@@ -156,3 +157,30 @@ def lineage(link: Link, id: str) -> list[KeptRun]:
         left join midstream.runs p on p.number = r.parent order by line.depth
     """  # nosec B608  # columns of ours
     return kept_runs(link, link.rows(query, {"id": texts(id)}))
+
+
+def forget(link: Link, id: str) -> None:
+    """Delete a run that has ended, and what belongs to it."""
+    link.do(lambda connection: _forget(connection, texts(id), id))
+
+
+def _forget(connection: Connection, key: str, id: str) -> None:
+    with connection.transaction():
+        rows = connection.execute(
+            "select number, standing, owner, owner not in ('', '-') and midstream.lives(owner)"
+            " from midstream.runs where id = %s and seq > 0 for update",
+            (key,),
+        ).fetchall()
+        if not rows:
+            raise no_such_run(id)
+        number, standing, owner, is_owned = rows[0]
+        if is_owned:
+            raise owned(id, owner)
+        if standing not in ENDED:
+            raise not_ended(id)
+        if connection.execute("select from midstream.runs where parent = %s", (number,)).rowcount:
+            raise has_forks(id)
+        connection.execute("delete from midstream.facts where run = %s", (number,))
+        connection.execute("delete from midstream.runs where number = %s", (number,))
+        for table in ("inbox", "snapshots", "pages"):
+            connection.execute(f"delete from midstream.{table} where run = %s".encode(), (key,))  # nosec B608  # tables of ours

@@ -131,13 +131,13 @@ def prefix(link: Link, source: str, at: int) -> Begun:
     return whole
 
 
-_FORK: Final = """
+FORK: Final = """
 with begun as (
     insert into midstream.runs as r (id, seq, head, format, summary, workspace, kind, standing, named,
         written_at, parent, parent_seq, host, queue, person, repository, revision, push)
     select %(id)s, %(seq)s, %(head)s, %(format)s, %(summary)s, %(workspace)s, %(kind)s, %(standing)s,
         %(named)s, %(written_at)s, number, %(seq)s, host, queue, person, repository, revision, push
-    from midstream.runs where number = %(number)s
+    from midstream.runs where number = %(number)s for key share
     on conflict (id) do update set seq = excluded.seq, head = excluded.head, format = excluded.format,
         summary = excluded.summary, workspace = excluded.workspace, kind = excluded.kind,
         standing = excluded.standing, named = excluded.named, written_at = excluded.written_at,
@@ -148,12 +148,25 @@ select number from begun union all
 select number from midstream.runs where id = %(id)s and parent = %(number)s and parent_seq = %(seq)s
     and seq = %(seq)s and head = %(head)s and %(again)s
 """
+"""Of the values of `fork_values`; with `again` one that is there already is the one that was made."""
 
 
 def begin_fork(link: Link, id: str, begun: Begun) -> int:
     """Make a run that begins with a prefix of another; return how many facts it has."""
+    tries = iter((False, *[True] * 1_000_000))
+    # Tried again, one that is there already is the one that was made without an answer.
+    if not link.do(
+        lambda it: it.execute(FORK.encode(), fork_values(id, begun, again=next(tries))).fetchall()
+    ):
+        raise taken(id)
+    return begun.seq
+
+
+def fork_values(id: str, begun: Begun, *, again: bool = False) -> dict[str, object]:
+    """Return what `FORK` is given to make a run of a beginning."""
     summary = begun.summary
-    values = {
+    return {
+        "again": again,
         "id": texts(id),
         "seq": begun.seq,
         "head": begun.checksum,
@@ -166,10 +179,12 @@ def begin_fork(link: Link, id: str, begun: Begun) -> int:
         "written_at": summary.updated_at,
         "number": begun.number,
     }
-    tries = iter((False, *[True] * 1_000_000))
-    # Tried again, one that is there already is the one that was made without an answer.
-    if not link.do(
-        lambda it: it.execute(_FORK.encode(), {**values, "again": next(tries)}).fetchall()
-    ):
-        raise taken(id)
-    return begun.seq
+
+
+def append_ends(link: Link, run: str, after: int) -> list[int]:
+    """Return the positions behind `after` at which an append of the run ended. Raises JournalDamaged."""
+    line = _line_of(link, run)
+    if line is None:
+        return []
+    read = _verified(link, line, run, max(after, 0), None)
+    return [kept.envelope.seq or 0 for kept in read if kept.ends]

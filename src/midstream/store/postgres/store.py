@@ -40,7 +40,7 @@ from midstream.runtime.storage import (
 from midstream.store.commit_watch import ANY, Watch
 from midstream.store.owners import new_name
 from midstream.store.postgres import cache, catalogue, inbox, leases, pool, reading, tables
-from midstream.store.postgres.appends import Append, Writing
+from midstream.store.postgres.appends import Append, Writing, adopt_fork
 from midstream.store.postgres.life import LIFE, OFFERED, Ear, Life, require_session, see_server
 from midstream.store.postgres.link import Address, Link, explained
 from midstream.store.postgres.looking import Looking
@@ -163,9 +163,30 @@ class PostgresStore:
         begun = await self._reader.submit(partial(reading.prefix, source=source, at=at))
         return await self._wrote(id, partial(reading.begin_fork, id=id, begun=begun))
 
-    async def adopt(self, id: str, facts: Collection[Envelope]) -> None:
-        """Keep an imported run, foreign for ever."""
-        await self._append(Append(id, facts, is_foreign=True))
+    async def adopt(
+        self,
+        id: str,
+        facts: Collection[Envelope],
+        *,
+        appends: Collection[int] | None = None,
+        parent: tuple[str, int] | None = None,
+    ) -> None:
+        """Keep a run that comes from elsewhere."""
+        adopting = Append(id, facts, is_new=True, ends=appends)
+        if parent is None:
+            await self._append(adopting)
+            return
+        read = partial(reading.prefix, source=parent[0], at=parent[1])
+        begun = await self._reader.submit(read)
+        await self._wrote(id, partial(adopt_fork, me=self._me, append=adopting, begun=begun))
+
+    async def appends(self, run: str, after: int = 0) -> list[int]:
+        """Return the positions of a run behind `after` at which an append ended."""
+        return await self._reader.submit(partial(reading.append_ends, run=run, after=after))
+
+    async def forget(self, run: str) -> None:
+        """Delete a run that has ended."""
+        await self._wrote(run, partial(catalogue.forget, id=run))
 
     # --- the inbox ------------------------------------------------------------------------------
 

@@ -1,0 +1,124 @@
+"""Journals from the command line: runs carried over into another one, and old ones put away."""
+
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+
+import click
+
+from midstream.app.assembly import Options, opened_store
+from midstream.cli.journal import Journal, with_journal
+from midstream.cli.options import JSON, takes
+from midstream.cli.output import FAILED, FINISHED, answer, say
+from midstream.config.directories import host_name, user_name
+from midstream.config.manager import ConfigManager
+from midstream.core.costs import counted
+from midstream.language.errors import UserMistake
+from midstream.runtime.engine.journal_copy import Copied, copied, put_away
+from midstream.runtime.storage import Placement, Store
+from midstream.system.offloop import in_thread
+from midstream.system.own_process import HANGUPS, run_until_signalled
+
+_DAY_S = 86_400.0
+
+
+@click.group("journal")
+def journal() -> None:
+    """Copy runs from one journal to another, or put old ones away."""
+
+
+@journal.command("copy")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@takes(*JSON)
+def copy(options: Options, source: str, target: str) -> int:
+    """Copy all runs of a journal into another: each a file, or postgresql://user@host/database.
+
+    Nothing of FROM is changed. Begun again it goes on: only what is missing there is added.
+    """
+    here, there = _journal_at(source), _journal_at(target)
+    if here.journal_shown == there.journal_shown:
+        raise UserMistake(f"FROM and TO are both {here.journal_shown}.", hint="Name two journals.")
+    if not here.database and not here.journal.exists():
+        raise UserMistake(f"There is no journal {here.journal}.", hint="Name a file that is there.")
+
+    async def work() -> list[Copied]:
+        async with AsyncExitStack() as stack:
+            stores: list[Store] = []
+            for each in (here, there):
+                store = await in_thread(partial(opened_store, each))
+                stack.push_async_callback(store.aclose)
+                stores.append(store)
+            return await _told(options, copied(stores[0], stores[1], _own_placement()))
+
+    done = run_until_signalled(work(), signals=(signal.SIGINT, *HANGUPS))
+    return _ended(options, done, f"in {there.journal_shown}")
+
+
+@journal.command("prune")
+@click.option(
+    "--older-than",
+    "days",
+    type=click.FloatRange(min=0),
+    required=True,
+    metavar="DAYS",
+    help="Only runs whose last event is older.",
+)
+@click.option("--archive", metavar="JOURNAL", help="Copy them there first: a file or a database.")
+@click.option("--dry-run", is_flag=True, help="Say which, and change nothing.")
+@takes(*JSON)
+def prune(options: Options, days: float, archive: str | None, dry_run: bool) -> int:
+    """Delete runs that ended long ago, once they are in an archive where one is named."""
+    before = time.time() - days * _DAY_S
+    place = None if archive is None else _journal_at(archive)
+
+    async def work(journal: Journal) -> list[Copied]:
+        async with AsyncExitStack() as stack:
+            kept: Store | None = None
+            if place is not None and not dry_run:
+                opened = await in_thread(partial(opened_store, place))
+                stack.push_async_callback(opened.aclose)
+                kept = opened
+            doing = put_away(journal.store, kept, before, _own_placement(), is_dry=dry_run)
+            return await _told(options, doing)
+
+    done = with_journal(options, work)
+    return _ended(options, done, "would go" if dry_run else "gone")
+
+
+def _journal_at(named: str) -> ConfigManager:
+    """Return settings whose journal is the one of that name: a file, or the address of a database."""
+    config = ConfigManager(Path.cwd())
+    config.keep_runs_in(named)
+    return config
+
+
+def _own_placement() -> Placement:
+    return Placement(host=host_name(os.environ), user=user_name(os.environ))
+
+
+async def _told(options: Options, doing: AsyncIterator[Copied]) -> list[Copied]:
+    """Say what becomes of each run as it does; return all of it."""
+    done: list[Copied] = []
+    async for each in doing:
+        done.append(each)
+        if options.is_json:
+            answer(options, each)
+        elif each.outcome == "left":
+            say(f"{each.run}: left as it is. {each.why}")
+        elif each.outcome != "same":
+            say(f"{each.run}: {counted(each.facts, 'event')} {each.outcome}")
+    return done
+
+
+def _ended(options: Options, done: Sequence[Copied], where: str) -> int:
+    """Say how many it were; the exit code says whether all went well."""
+    left = sum(each.outcome == "left" for each in done)
+    if not options.is_json:
+        more = f", {left} left as they are" if left else ""
+        say(f"{counted(len(done) - left, 'run')} {where}{more}.")
+    return FAILED if left else FINISHED
