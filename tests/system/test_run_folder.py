@@ -102,6 +102,35 @@ def test_a_folder_that_nobody_let_go_of_is_left_to_whatever_still_writes_there(
     assert contents(folder.path) == contents(work)
 
 
+def test_who_comes_late_neither_keeps_nor_marks_what_is_another_ones_by_now(tmp_path: Path) -> None:
+    work = checkout(tmp_path)
+    late, now = folder_on(tmp_path / "a", work), folder_on(tmp_path / "a", work)
+    late.open()
+    now.open()
+    (now.path / "made").write_text("1")
+    with pytest.raises(WorldTrouble, match="by another process"):
+        late.keep(late.tree)
+    late.let_go()
+    late.remove()
+
+    assert (now.path / "made").exists()
+    assert now.keep(now.tree) is not None
+
+
+def test_more_than_can_be_kept_at_once_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midstream.system.run_folder.MAX_PACK_BYTES", 100_000)
+    folder = folder_on(tmp_path / "a", checkout(tmp_path))
+    folder.open()
+    (folder.path / "large").write_bytes(random.Random(1).randbytes(200_000))
+    with pytest.raises(WorldTrouble, match="have git ignore it"):
+        folder.keep(folder.tree)
+    (folder.path / "large").unlink()
+
+    assert folder.keep(folder.tree) is None
+
+
 def test_secrets_and_repositories_inside_are_left_out_and_named(tmp_path: Path) -> None:
     work = checkout(tmp_path)
     folder = folder_on(tmp_path / "a", work, b"hush-hush-hush")

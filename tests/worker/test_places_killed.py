@@ -116,8 +116,9 @@ class Machines:
         return self.folder / name / "state" / "places" / run / "project"
 
 
-def test_a_killed_workers_run_goes_on_elsewhere_with_the_same_bytes(
-    tmp_path: Path, database: Callable[[], str]
+@pytest.mark.parametrize("other", ["b", "a"])
+def test_a_killed_workers_run_goes_on_with_the_same_bytes(
+    tmp_path: Path, database: Callable[[], str], other: str
 ) -> None:
     flow = {".midstream/workflows/make.json": json.dumps(FLOW)}
     work = checkout(tmp_path, {**FILES, **flow})
@@ -134,8 +135,8 @@ def test_a_killed_workers_run_goes_on_elsewhere_with_the_same_bytes(
         then = contents(here)
         del then["half"]
 
-        ending.enter_context(machines.worker("b"))
-        there = machines.place("b", run)
+        ending.enter_context(machines.worker(other))
+        there = machines.place(other, run)
         wait_until(lambda: machines.shown(run)["asking"], "it asks what became of the call")
         assert contents(there) == then
         assert not (there / "build").exists()
@@ -153,6 +154,6 @@ def test_a_killed_workers_run_goes_on_elsewhere_with_the_same_bytes(
         # The same commit, whoever makes it.
         machines.said("client", "fetch", run, "--branch", "whole", at=work)
         assert git(work, "rev-parse", "whole") == head_of(work)
-        assert not machines.place("b", run).exists()
+        assert not there.exists()
         called = machines.said("client", "events", run, "--json").splitlines()
         assert sum('"tool_called"' in line for line in called) == 4

@@ -133,7 +133,10 @@ def _detached_elsewhere(
     from midstream.runtime.places import folder_of, place_of
     from midstream.runtime.state_machine import new_run_id
     from midstream.system.checkout import source_named
+    from midstream.system.repository import require_branch
 
+    if push:
+        require_branch(push)
     state = user_state_dir(os.environ)
     source = source_named(repository, options.workspace, state)
     if source.left_out:

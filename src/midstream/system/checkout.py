@@ -14,7 +14,15 @@ import msgspec
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.safety.quiet_git import CHECK, without_filters
 from midstream.system.git import git_environment
-from midstream.system.repository import Address, address, git, of_network, require_url, resolved
+from midstream.system.repository import (
+    Address,
+    address,
+    git,
+    of_network,
+    require_branch,
+    require_url,
+    resolved,
+)
 from midstream.system.run_folder import RunFolder
 
 _NONE: Final = "0" * 40
@@ -155,7 +163,7 @@ def branch_with(
         UserMistake: it is no checkout of that repository, or has such a branch.
         WorldTrouble: git could not make it.
     """
-    _require_branch(own, branch)
+    require_branch(branch)
     if not own.has(commit):
         _fetch(own, url, commit)
     with TemporaryDirectory(prefix="midstream-fetch-") as place:
@@ -174,16 +182,6 @@ def branch_with(
         own.said("index-pack", "--stdin", "--fix-thin", stdin=pack)
     own.said("update-ref", f"refs/heads/{branch}", made, _NONE)
     return made
-
-
-def _require_branch(own: Checkout, branch: str) -> None:
-    try:
-        own.said("check-ref-format", f"refs/heads/{branch}")
-        is_one = not branch.startswith("-")
-    except WorldTrouble:
-        is_one = False
-    if not is_one:
-        raise UserMistake(f"{branch!a:.100} cannot name a branch.", hint="Name another.")
 
 
 def _fetch(own: Checkout, url: str, commit: str) -> None:

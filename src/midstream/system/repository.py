@@ -108,6 +108,19 @@ def _without_password(url: str) -> str:
     return re.sub(r"//[^/@]*@", "//...@", url)
 
 
+def require_branch(name: str) -> None:
+    """Return if a branch can be called so.
+
+    Raises:
+        UserMistake: it cannot, or git would read it as something else.
+    """
+    is_one = _REF.fullmatch(name) and ".." not in name and "//" not in name and "/." not in name
+    if not is_one or name.endswith((".lock", "/", ".")) or ".lock/" in name or len(name) > 200:
+        raise UserMistake(
+            f"{name!a:.100} cannot name a branch.", hint="It takes letters, digits and -_./+."
+        )
+
+
 def is_of_file(url: str) -> bool:
     """Return whether a repository lies on this machine's own disk."""
     return url.startswith("file:")
@@ -128,7 +141,7 @@ def git(
     folder: Path,
     environment: Mapping[str, str],
     stdin: Path | None = None,
-    timeout_s: float = LOCAL_S,
+    max_bytes: int = MAX_SAID,
     ends: tuple[int, ...] = (0,),
 ) -> bytes:
     """Return what a git command printed that was told by its environment which repository it is about.
@@ -138,7 +151,7 @@ def git(
         folder: where it is started.
         environment: besides what keeps git quiet.
         stdin: a file that it reads.
-        timeout_s: the seconds it may take.
+        max_bytes: how much it may print.
         ends: the exit codes that are no failure.
 
     Raises:
@@ -155,10 +168,10 @@ def git(
             (program, *quiet_git.OPTIONS, *settings, *arguments),
             folder=folder,
             environment=environment,
-            timeout_s=NETWORK_S if is_of_network else timeout_s,
+            timeout_s=NETWORK_S if is_of_network else LOCAL_S,
             stdin=opened,
             stderr=MERGED if is_of_network else DROPPED,
-            max_bytes=MAX_SAID,
+            max_bytes=max_bytes,
         )
     except OSError as error:
         raise WorldTrouble(f"git could not be started: {error}.", hint="Install git.") from error
@@ -167,7 +180,9 @@ def git(
             os.close(opened)
     if ended.cause or ended.exit_code not in ends:
         words = sanitized(said.decode("utf-8", "replace")).strip()[-500:] if is_of_network else ""
-        how = "took too long" if ended.cause else f"failed ({ended.exit_code})"
+        how = (
+            _CAUSES.get(ended.cause, "was ended") if ended.cause else f"failed ({ended.exit_code})"
+        )
         raise WorldTrouble(
             f"git {arguments[0]} {how}{f': {words}' if words else ''}.",
             hint="The same command by hand says more.",
@@ -175,6 +190,7 @@ def git(
     return said
 
 
+_CAUSES: Final = {"timed_out": "took too long", "enough": "has more to say than can be kept"}
 _NETWORK: Final = ("ls-remote", "fetch", "push")
 
 

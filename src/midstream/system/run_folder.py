@@ -26,11 +26,13 @@ import msgspec
 
 from midstream.language.errors import WorldTrouble
 from midstream.safety.protected import classify
-from midstream.system.repository import at_rest, git, name_of, of_disk, of_network
+from midstream.system.repository import at_rest, git, name_of, of_disk, of_network, require_branch
 
 _IN_ORDER: Final = "in-order"
 _HELD: Final = "held"
 """The file beside the folder that says whose it is, by a token; let go of, it has the other name."""
+MAX_PACK_BYTES: Final = 250_000_000
+"""More cannot be new at once: all of it passes through the journal."""
 _SEARCHED_BYTES: Final = 10_000_000
 """A larger file is not looked through for secrets."""
 _LINK: Final = "160000"
@@ -210,7 +212,7 @@ class RunFolder:
                     return None
             given = f"{tree}\n^{since}\n^{self.commit}\n".encode()
             with self._file(given) as file:
-                pack = self._git("pack-objects", "--quiet", "--stdout", "--revs", stdin=file)
+                pack = self._pack(file)
             return Keep(tree=tree, pack=pack, left_out=left_out)
 
     def _add(self) -> None:
@@ -268,14 +270,31 @@ class RunFolder:
     def pack_of(self, commit: str) -> bytes:
         """Return a pack of what a commit has that the one the run began with has not."""
         with self._file(f"{commit}\n^{self.commit}\n".encode()) as file:
-            return self._git("pack-objects", "--quiet", "--stdout", "--revs", stdin=file)
+            return self._pack(file)
+
+    def _pack(self, wanted: Path) -> bytes:
+        try:
+            return git(
+                *("pack-objects", "--quiet", "--stdout", "--revs"),
+                folder=self.path,
+                environment=self._environment,
+                stdin=wanted,
+                max_bytes=MAX_PACK_BYTES,
+            )
+        except WorldTrouble as error:
+            raise WorldTrouble(
+                f"What is new in {self.path} cannot be kept: {error.what}",
+                hint=f"Remove what is large, or have git ignore it: {MAX_PACK_BYTES:,} bytes at once.",
+            ) from error
 
     def push(self, commit: str, branch: str) -> None:
         """Push a commit to a branch of the repository: a new one, or one that it goes on with.
 
         Raises:
+            UserMistake: it is no name of a branch.
             WorldTrouble: the repository does not take it.
         """
+        require_branch(branch)
         environment = {**of_network(self.url), **self._environment}
         environment["GIT_ALLOW_PROTOCOL"] = of_network(self.url)["GIT_ALLOW_PROTOCOL"]
         for name in ("GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_ATTR_NOSYSTEM"):

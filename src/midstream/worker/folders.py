@@ -7,9 +7,11 @@ there is not used, and a run that would need it is refused. A run of a repositor
 
 import asyncio
 import os
+import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -25,6 +27,7 @@ from midstream.runtime.places import opened_place
 from midstream.runtime.storage import KeptRun, Placement
 from midstream.safety.redaction import secret_values
 from midstream.system.offloop import in_thread
+from midstream.system.workspace_paths import places_folder
 
 IDLE_S = 30.0
 """Seconds that a folder without runs stays open: its settings are read anew after that."""
@@ -107,6 +110,15 @@ class Folders:
             kept = await store.run(run.id)
             if kept is not None and kept.summary.is_over:
                 await place.remove()
+
+    async def prune(self) -> None:
+        """Take the folders away of runs of repositories that have ended, on whatever machine."""
+        folder = places_folder(user_state_dir(os.environ))
+        names = await in_thread(lambda: os.listdir(folder) if folder.is_dir() else [])
+        for name in names:
+            kept = await self._owner.store.run(name.partition(".")[0])
+            if kept is not None and kept.summary.is_over:
+                await in_thread(partial(shutil.rmtree, folder / name, ignore_errors=True))
 
     def left(self, folder: Path) -> None:
         """Use a folder no more: it is closed after a while in which no run of it comes."""

@@ -148,6 +148,8 @@ class Worker:
         self._owner.begin()
         try:
             await self._announced()
+            with contextlib.suppress(MidstreamError):
+                await self._folders.prune()
             await self._take_all()
             self._move_all()
             if not self.is_lost:
