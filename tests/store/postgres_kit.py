@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import struct
 from collections.abc import AsyncIterator
 from typing import Literal
 from urllib.parse import urlsplit
@@ -112,10 +111,94 @@ class Network:
         to.close()
 
 
+class Pooler:
+    """A connection pooler that gives a client a session for one transaction, as pgbouncer may.
+
+    Args:
+        address: of the database behind it.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._welcome = b""
+        self._writers: list[asyncio.StreamWriter] = []
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._served: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def before(cls, address: str) -> AsyncIterator[str]:
+        """Give the address of a pooler."""
+        pooler = cls(address)
+        server = await asyncio.start_server(pooler._serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        parts = urlsplit(address)
+        try:
+            yield parts._replace(netloc=f"{parts.username}@127.0.0.1:{port}").geturl()
+        finally:
+            server.close()
+            for task in pooler._served:
+                task.cancel()
+            await asyncio.wait(pooler._served)
+            for writer in pooler._writers:
+                writer.transport.abort()
+            await asyncio.gather(
+                *(each.wait_closed() for each in pooler._writers), return_exceptions=True
+            )
+
+    def _serve(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        self._writers.append(back)
+        self._served.add(asyncio.create_task(self._pooled(near, back)))
+
+    async def _pooled(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while (start := await self._start(near))[4:8] in _ENCRYPTIONS:
+                back.write(b"N")
+            session = await self._session(start)
+            self._idle.append(session)
+            back.write(self._welcome)
+            status = b"I"
+            while (message := await _message(near))[:1] != b"X":
+                if status == b"I":
+                    session = self._idle.pop() if self._idle else await self._session(start)
+                    status = b"?"
+                session[1].write(message)
+                if message[:1] in b"SQ":
+                    answer = b""
+                    while answer[:1] != b"Z":
+                        answer = await _message(session[0])
+                        back.write(answer)
+                    if (status := answer[-1:]) == b"I":
+                        self._idle.append(session)
+        back.close()
+
+    @staticmethod
+    async def _start(near: asyncio.StreamReader) -> bytes:
+        head = await near.readexactly(4)
+        return head + await near.readexactly(int.from_bytes(head) - 4)
+
+    async def _session(self, start: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        parts = urlsplit(self._address)
+        session = await asyncio.open_connection(parts.hostname, parts.port)
+        self._writers.append(session[1])
+        session[1].write(start)
+        welcome = b""
+        while (message := await _message(session[0]))[:1] != b"Z":
+            welcome += message
+        self._welcome = welcome + message
+        return session
+
+
+_ENCRYPTIONS = ((80877103).to_bytes(4), (80877104).to_bytes(4))
+"""What a client asks for first that would like TLS, or GSS."""
+
+
+async def _message(source: asyncio.StreamReader) -> bytes:
+    head = await source.readexactly(5)
+    return head + await source.readexactly(int.from_bytes(head[1:]) - 4)
+
+
 async def _ready(server: asyncio.StreamReader) -> None:
     """Return once the server says that it is ready for the next request."""
-    while True:
-        kind, length = struct.unpack("!cI", await server.readexactly(5))
-        await server.readexactly(length - 4)
-        if kind == b"Z":
-            return
+    while (await _message(server))[:1] != b"Z":
+        continue

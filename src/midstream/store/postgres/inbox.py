@@ -1,5 +1,6 @@
 """Messages to runs. Numbers come before commits: the undelivered are asked for, never "what is newer"."""
 
+import contextlib
 from typing import Final
 
 import msgspec
@@ -75,4 +76,9 @@ def mail(link: Link, owner: str) -> list[Mail]:
 
 
 def _mails(rows: list[Row]) -> list[Mail]:
-    return [_MAIL.decode(body) for (body,) in rows]
+    """Return the messages of some rows; one that is not what was written is left out."""
+    found: list[Mail] = []
+    for (body,) in rows:
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            found.append(_MAIL.decode(body))
+    return found

@@ -31,28 +31,31 @@ select owner from (select distinct owner from midstream.runs where owner not in 
 where not midstream.lives(owner)
 """
 
+_NOW: Final = "extract(epoch from clock_timestamp())"
 _GOES_ON: Final = "seq > 0 and not is_foreign and standing not in ('finished', 'failed', 'stopped')"
 
-OWED: Final = f"""
-select number from midstream.runs where {_GOES_ON} and owner = '-'
-union select number from midstream.runs where {_GOES_ON} and owner in (select owner from dead)
-union select number from midstream.runs where {_GOES_ON} and owner = ''
-    and due_at <= extract(epoch from clock_timestamp())
-union select number from midstream.runs r where {_GOES_ON} and owner = ''
-    and id in (select run from midstream.inbox where not is_delivered)
+_CUT: Final = f"""
+select r.* from (select '-' as owner union all select owner from dead) gone
+join midstream.runs r on r.owner = gone.owner and r.owner <> '' where {_GOES_ON}
 """  # nosec B608  # columns of ours
-"""The numbers of the runs that something is owed to and nobody runs, given the owners that are `dead`."""
+_DUE: Final = (
+    f"select r.* from midstream.runs r where owner = '' and due_at <= {_NOW} and {_GOES_ON}"  # nosec B608
+)
+_SENT: Final = f"""
+select r.* from (select distinct run from midstream.inbox where not is_delivered) sent
+join midstream.runs r on r.id = sent.run where owner = '' and coalesce(due_at > {_NOW}, true) and {_GOES_ON}
+"""  # nosec B608  # columns of ours
+"""The runs that something is owed to and nobody runs, given the owners that are `dead`: each is in one."""
 
 _TAKE: Final = f"""
 with dead as materialized ({_DEAD}),
-owed as materialized ({OWED}),
 under_way as (
     select person, count(*) as runs from midstream.runs
     where owner not in ('', '-') and owner not in (select owner from dead) group by person),
 fitting as materialized (
     select r.number, r.owner, r.epoch, r.person, r.written_at, r.id,
         r.deaths + ({COUNTED})::int >= {SUSPECT} as is_suspect
-    from owed join midstream.runs r using (number)
+    from ({_CUT} union all {_DUE} union all {_SENT}) r
     where r.format <= {FORMAT}
         and (%(queues)s::text[] = '{{}}' or r.queue = any(%(queues)s::text[]))
         and r.workspace <> all(%(refuses)s::text[]) and r.id <> all(%(refuses)s::text[])
@@ -65,9 +68,12 @@ allowed as (
     where not is_suspect or (
         f.number = (select number from fitting where is_suspect order by written_at, id limit 1)
         and not exists(select from midstream.runs where owner = %(me)s and deaths >= {SUSPECT}))),
+first as materialized (
+    -- More than are wanted: others may be taking some of them right now.
+    select * from allowed order by place, written_at, id limit %(limit)s * 4 + 64),
 picked as materialized (
-    select r.number, a.owner, a.epoch, a.place from allowed a join midstream.runs r using (number)
-    order by a.place, a.written_at, a.id limit %(limit)s for update of r skip locked)
+    select r.number, f.owner, f.epoch, f.place from first f join midstream.runs r using (number)
+    order by f.place, f.written_at, f.id limit %(limit)s for update of r skip locked)
 update midstream.runs as r set {TAKEN}
 from picked where r.number = picked.number and r.owner = picked.owner and r.epoch = picked.epoch
 returning r.id, picked.place, r.written_at
@@ -166,9 +172,9 @@ def now(link: Link) -> float:
 
 _OUTLOOK: Final = f"""
 with dead as materialized ({_DEAD})
-select exists({OWED}), (
-    select (min(due_at) - extract(epoch from clock_timestamp()))::double precision from midstream.runs
-    where owner = '' and due_at > extract(epoch from clock_timestamp()))
+select exists({_CUT}) or exists({_DUE}) or exists({_SENT}), (
+    select (min(due_at) - {_NOW})::double precision from midstream.runs
+    where owner = '' and due_at > {_NOW})
 """  # nosec B608  # columns of ours
 
 
