@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from console_kit import write_workflow
+from deadline import DEADLINE_S
 from pipes_kit import Ended, events, finished, run, started
 from support.openai_server import Body, Call, Gate, OpenAIServer, Reply, Step
+from support.postgres import PostgresServer
 
 JOB = {
     "workflow_name": "job",
@@ -222,3 +224,49 @@ def test_words_and_answers_come_from_other_processes(team: Callable[..., Team]) 
         third.until("let_go", run=id, why="finished")
         ended = here.run("events", id, "--json").out
         assert "You said the first." in ended
+
+
+def test_a_worker_that_stands_still_is_ended_and_its_runs_go_on(team: Callable[..., Team]) -> None:
+    gate = Gate()
+    held = iter([gate])
+
+    def think(body: Body) -> Step:
+        _, results = asked_of(body)
+        if not results:
+            return Reply(calls=(Call(name="note", arguments={"text": "once"}),))
+        return Reply(text="All done here.", gate=next(held, None))
+
+    with OpenAIServer(default=think) as server:
+        here = team(server)
+        first = here.worker()
+        id = here.begun("job")
+        gate.reached.wait()
+        second = here.worker()
+        first.process.send_signal(signal.SIGSTOP)
+        second.until("let_go", run=id, why="finished")
+
+        # Killed by the program beside it: nobody else would have ended what stands still.
+        assert first.process.wait(DEADLINE_S) == -signal.SIGKILL
+        assert here.noted.read_text(encoding="utf-8") == "once\n"
+
+
+def test_workers_outlive_the_database(tmp_path: Path, postgres: PostgresServer) -> None:
+    gate = Gate()
+    held = iter([gate])
+
+    def think(body: Body) -> Step:
+        return Reply(text="All done here.", gate=next(held, None))
+
+    with PostgresServer.made() as database, OpenAIServer(default=think) as server:
+        here = Team(tmp_path, server, database.database())
+        try:
+            one = here.worker()
+            id = here.begun("job")
+            gate.reached.wait()
+            database.kill()
+            one.until("lost")
+            database.start()
+            one.until("began", times=2)
+            one.until("let_go", run=id, why="finished")
+        finally:
+            here.close()

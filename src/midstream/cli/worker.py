@@ -141,6 +141,7 @@ async def _lives(
                     partial(_log, options),
                     sockets=sockets_folder(config) if store.is_lasting else None,
                     lives=guard.beat,
+                    lost=guard.rest,
                     trusts=trusts,
                 )
                 now[:] = [one]

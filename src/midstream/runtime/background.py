@@ -130,13 +130,13 @@ class Background:
             raise UserMistake(f"No command {handle} runs.", hint=hint)
         command.stop.set()
 
-    async def close(self) -> None:
-        """End all of them: softly, and after `SOFT_S` seconds by force. Nothing begins any more."""
+    async def close(self, soft_s: float = SOFT_S) -> None:
+        """End all of them: softly, and after so many seconds by force. Nothing begins any more."""
         self._is_closing = True
         for command in self._commands.values():
             command.stop.set()
         if self._tasks:
-            _, late = await asyncio.wait(tuple(self._tasks), timeout=SOFT_S)
+            _, late = await asyncio.wait(tuple(self._tasks), timeout=soft_s)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)

@@ -116,6 +116,7 @@ class WorkflowStateMachine:
         "_in_flight",
         "_inbox",
         "_inputs",
+        "_is_abandoned",
         "_is_closing",
         "_is_finishing",
         "_is_held",
@@ -167,6 +168,7 @@ class WorkflowStateMachine:
         self._tidying: set[asyncio.Task[None]] = set()
         self._is_taking = False
         self._is_closing = False
+        self._is_abandoned = False
         self._is_leaving = False
         self._is_finishing = False
         self._is_held = False
@@ -354,6 +356,16 @@ class WorkflowStateMachine:
         self._try_again()
         self._rouse()
         return await self.wait()
+
+    async def abandon(self) -> None:
+        """Let go of the run as a process that dies does, at once: nothing of it is done here any more, and
+        nothing more of it is journaled. Returns when what was in flight has been cut off.
+        """
+        self._is_leaving = self._is_abandoned = True
+        if self._task is not None and not self._task.done():
+            self._events.notify(RunTaken())
+            self._task.cancel()
+            await asyncio.wait((self._task,))
 
     async def _finished_by_itself(self, after: Awaitable[object]) -> None:
         """Return once nothing is in flight any more, or something has happened."""
@@ -899,7 +911,7 @@ class WorkflowStateMachine:
         self._wake_settled()
         self._world.vault.forget(self.id)
         try:
-            await self._background.close()
+            await self._background.close(*((0.0,) if self._is_abandoned else ()))
             await self._in_flight.cleaned_up()
             if self._world.agents is not None:
                 await self._world.agents.end(self.id)

@@ -54,6 +54,10 @@ class Guard:
             self._start()
             self._tell(f"{until}")
 
+    def rest(self) -> None:
+        """Tell it that nothing of any run is under way here: until the next beat it has nothing to do."""
+        self._tell("inf")
+
     def close(self) -> None:
         """Say goodbye to it. May be called twice; waits for its end, which is soon."""
         child, self._child = self._child, None

@@ -92,7 +92,7 @@ class Worker:
         leaving: the wish that it leaves.
         log: hears what it does.
         sockets: as of `Owner`.
-        lives: hears when and for how long its owner lives; see `Owner`.
+        lives, lost: hear when and for how long its owner lives, and that it does no more; see `Owner`.
         make: makes the parts of a folder's engine.
         linger_s: how long a run that waits is kept.
         trusts: patterns of the URLs of repositories whose own files are trusted.
@@ -110,6 +110,7 @@ class Worker:
         *,
         sockets: Path | None = None,
         lives: Callable[[float, float], None] | None = None,
+        lost: Callable[[], None] | None = None,
         make: Callable[..., Parts] = parts,
         linger_s: float = LINGER_S,
         trusts: Sequence[str] = (),
@@ -128,6 +129,7 @@ class Worker:
         self._log = log
         self._linger_s = linger_s
         self._hear_life = lives
+        self._hear_loss = lost
         self._owner = Owner(store, sockets=sockets, lives=self._lives, lost=self._lose)
         self._folders = Folders(self._owner, self._opened, make, trusts)
         self._moved: dict[str, asyncio.Event] = {}
@@ -402,6 +404,8 @@ class Worker:
     def _lose(self) -> None:
         """Take no more: nobody knows any more that this worker lives."""
         self.is_lost = True
+        if self._hear_loss is not None:
+            self._hear_loss()
         self._log("lost", "the journal could not be reached in time: its runs go on with others")
         self._move_all()
 

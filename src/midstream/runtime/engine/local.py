@@ -15,7 +15,7 @@ from midstream.core.decide.budgets import narrower
 from midstream.core.notices import Envelope, ListenerFailed
 from midstream.core.pending import due_at
 from midstream.core.run import Run
-from midstream.language.errors import MidstreamError, UserMistake
+from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.language.spec import Budget, Definition
 from midstream.runtime.engine.mailbox import deliver
@@ -245,6 +245,10 @@ class LocalEngine:
         # `close` has gone through the machines there were while the claim was waited for.
         if self._is_closing:
             raise UserMistake("The program is closing.", hint="Start it again.")
+        if self._owner.is_lost:
+            raise WorldTrouble(
+                "The journal could not be reached in time.", hint="Start the program again."
+            )
         self._machines[machine.id] = self._owner.machines[machine.id] = machine
         self.world.epochs[machine.id] = claim.epoch
         self._owner.begin()
@@ -279,6 +283,8 @@ class LocalEngine:
 
         An end that could not be journaled is no part of the run: it is not kept.
         """
+        if self._owner.is_lost:
+            return  # it is others' by now, and the store would be waited for
         with contextlib.suppress(MidstreamError):
             if run.seq == self._owner.told.get(run.id) != self._snapped.get(run.id):
                 self._snapped[run.id] = run.seq

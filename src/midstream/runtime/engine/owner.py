@@ -43,6 +43,8 @@ class Owner:
         self.machines: dict[str, WorkflowStateMachine] = {}
         self.told: dict[str, int] = {}
         self.taking_up: set[str] = set()
+        self.is_lost = False
+        """Whether it could not be said in time that this owner lives: its runs are others' by now."""
         self._unreleased: dict[str, float | None] = {}
         self._lives = lives
         self._lost = lost
@@ -136,10 +138,11 @@ class Owner:
                 async with asyncio.timeout_at(said + within * 2 / 3):
                     within = await self._renewed()
             except TimeoutError:
-                # All at once: who is slow to end, such as a tool, holds up no other.
+                self.is_lost = True
+                # All at once, and nothing is journaled: for that the store would have to be waited for.
                 async with asyncio.TaskGroup() as group:
                     for machine in tuple(self.machines.values()):
-                        group.create_task(machine.leave())
+                        group.create_task(machine.abandon())
                 if self._lost is not None:
                     self._lost()
                 return
