@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 from deadline import wait_until
+from support.postgres import PostgresServer
 
 from midstream.runtime.storage import Store
 from midstream.testing.store_contracts import Another, Cut, PoolContract, StoreContract
@@ -17,9 +18,20 @@ from midstream.store.postgres.store import PostgresStore
 
 
 class TestPostgresStore(StoreContract, PoolContract):
+    @pytest.fixture(scope="class")
+    def emptied(self, postgres: PostgresServer) -> Callable[[], str]:
+        """Return what empties the database of all these tests: to make a new one costs more."""
+        address = postgres.database()
+
+        def empty() -> str:
+            postgres.sql("drop schema if exists midstream cascade", address.rpartition("/")[2])
+            return address
+
+        return empty
+
     @pytest.fixture
-    async def opened(self, database: Callable[[], str]) -> AsyncIterator[list[PostgresStore]]:
-        self.url = database()
+    async def opened(self, emptied: Callable[[], str]) -> AsyncIterator[list[PostgresStore]]:
+        self.url = await asyncio.to_thread(emptied)
         opened = [PostgresStore.opened(self.url)]
         yield opened
         for store in opened:

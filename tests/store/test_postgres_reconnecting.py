@@ -193,3 +193,16 @@ async def test_whatever_no_answer_came_of_comes_to_the_same(
         assert await store.undelivered("r") == []
         assert await store.snapshot("r") == (1, b"x", {"p": b""})
         assert [len(await store.read(run)) for run in ("f", "i")] == [1, 1]
+
+
+async def test_a_store_is_closed_soon_though_its_database_is_away() -> None:
+    with PostgresServer.made() as server:
+        async with opened(server.database()) as (store,):
+            await store.claim("r")
+            await asyncio.to_thread(server.stop)
+            doing = [asyncio.ensure_future(error_of(store.append("r", 0, [fact("r", 1)])))]
+            doing += [asyncio.ensure_future(error_of(store.read("r"))) for _ in range(50)]
+            await asyncio.sleep(0)
+            await store.aclose()
+
+            assert all(isinstance(each, WorldTrouble) for each in await asyncio.gather(*doing))

@@ -17,7 +17,7 @@ import psycopg
 
 from midstream.core.codec import FIRST, FORMAT, chained
 from midstream.core.notices import Envelope
-from midstream.language.errors import MidstreamError
+from midstream.language.errors import JournalFull, MidstreamError
 from midstream.store.encoding import body_of, checked, marked
 from midstream.store.postgres import link as links
 from midstream.store.postgres.link import Connection, Link, explained, is_away, texts
@@ -131,7 +131,8 @@ with heads as materialized (
     as h(n, id, expected, tip, seq, head, summary, workspace, kind, standing, named, written_at,
         is_foreign)),
 known as (
-    update midstream.runs r set seq = h.seq, head = h.head, format = %(format)s, summary = h.summary,
+    update midstream.runs r set seq = h.seq, head = h.head, format = greatest(r.format, %(format)s),
+        summary = h.summary,
         workspace = h.workspace, kind = h.kind, standing = h.standing, named = h.named,
         written_at = h.written_at, is_foreign = r.is_foreign or h.is_foreign
     from heads h
@@ -163,9 +164,11 @@ where id = %(id)s
 """
 
 _KEPT = """
-select true from midstream.runs r join midstream.facts f on f.run = r.number and f.seq = %(seq)s
-where r.id = %(id)s and f.checksum = %(checksum)s
+update midstream.runs r set seq = r.seq from midstream.facts f
+where r.id = %(id)s and f.run = r.number and f.seq = %(seq)s and f.checksum = %(checksum)s
+returning true
 """
+"""It writes: what it finds may not have come to a synchronous replica yet, and has once this has."""
 
 
 class Writing:
@@ -180,8 +183,9 @@ class Writing:
         self._me = me
         self._written = written
         self._tips: OrderedDict[str, Tip] = OrderedDict()
-        # What was given up without knowing whether it was kept: where the run was before and after it.
-        self._doubts: dict[str, tuple[Tip, Tip]] = {}
+        # What was given up without knowing whether it was kept: where the run was before it, and the
+        # checksums at the ends of its appends.
+        self._doubts: dict[str, tuple[Tip, Collection[bytes]]] = {}
 
     def __call__(self, link: Link, group: list[Job[Link, Any]]) -> None:
         """Do the jobs in their order, or let each end with what went wrong."""
@@ -220,11 +224,13 @@ class Writing:
 
     def _keep(self, link: Link, chains: list[_Chain]) -> None:
         """Write what can be written, and say of the rest why not."""
-        until = time.monotonic() + links.PATIENCE_S
+        since = time.monotonic()
         while chains:
+            if time.monotonic() > since + 2 * links.PATIENCE_S:
+                raise JournalFull("Others keep writing to the same runs.", hint="Try again.")
             tips = self._tips_of(link, chains)
             for chain in chains:
-                before, _ = self._doubts.get(chain.run, (None, None))
+                before, _ = self._doubts.get(chain.run, (None, ()))
                 if before is not None and before.seq == chain.expected:
                     tips[chain.run] = before
             made = {
@@ -235,8 +241,8 @@ class Writing:
             }
             for chain in chains:
                 if chain.run in made:
-                    _, doubtful = self._doubts.get(chain.run, (None, None))
-                    chain.is_in_doubt |= made[chain.run][1] == doubtful
+                    _, doubtful = self._doubts.get(chain.run, (None, ()))
+                    chain.is_in_doubt |= made[chain.run][1].checksum in doubtful
             ready = [chain for chain in chains if chain.run in made]
             try:
                 kept = self._kept(link, ready, tips, made)
@@ -245,9 +251,10 @@ class Writing:
                     raise
                 for chain in ready:
                     chain.is_in_doubt = True
-                    self._doubts[chain.run] = tips.get(chain.run, Tip()), made[chain.run][1]
+                    ends = [checksum for *_, checksum, is_end, _ in made[chain.run][0] if is_end]
+                    self._doubts[chain.run] = tips.get(chain.run, Tip()), ends
                 link.drop()
-                if time.monotonic() > until:
+                if time.monotonic() > link.until(since):
                     raise
                 time.sleep(_PAUSE_S)
                 kept = self._found(link, ready, made)
@@ -321,6 +328,7 @@ class Writing:
             self._written({chain.run})
             return []
         self._tips.pop(chain.run, None)
+        self._doubts.pop(chain.run, None)
         rows = link.rows(_WHY, {"id": texts(chain.run), "me": self._me})
         seq, is_elsewhere = rows[0] if rows else (0, False)
         for place, (job, append) in enumerate(zip(chain.jobs, chain.appends, strict=True)):
@@ -334,8 +342,8 @@ class Writing:
 
 
 def _why(append: Append, seq: int, *, is_elsewhere: bool) -> MidstreamError | None:
-    if append.is_new:
-        return taken(append.run) if seq else None
+    if append.is_new and seq:
+        return taken(append.run)
     if seq != append.expected:
         return moved(append.run, seq, append.expected)
     return elsewhere(append.run) if is_elsewhere else None

@@ -70,7 +70,10 @@ def release(link: Link, run: str | None, me: str, due_at: float | None) -> None:
     values = {"me": me, "due_at": due_at, "id": texts(run or "")}
     link.rows(_RELEASE if run is None else f"{_RELEASE} and id = %(id)s", values)
     if due_at is not None:
-        link.rows("select pg_notify(%(channel)s, '')", {"channel": OFFERED})
+        link.rows(
+            "select pg_notify(%(channel)s, '') where %(due_at)s <= extract(epoch from clock_timestamp())",
+            {"channel": OFFERED, "due_at": due_at},
+        )
 
 
 def living_owner(link: Link, run: str) -> str:

@@ -3,6 +3,7 @@
 Work that is done again must come to the same: a statement may have been done though nobody heard of it.
 """
 
+import math
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -78,11 +79,12 @@ class Address:
 class Link:
     """One connection, used by one thread at a time; it is made when it is first needed.
 
+    From `ends_at` on, by the monotonic clock, nothing is tried again; it may be set from any thread.
+
     Args:
         address: of the database.
         begin: is called with each connection that is made, before anything else is done with it.
-        patience_s: how long to try again where the database is away, None: `PATIENCE_S`. It may be changed
-            from any thread.
+        patience_s: how long to try again where the database is away, None: `PATIENCE_S`.
         more: parameters of the connection, where the address says nothing else.
     """
 
@@ -98,6 +100,7 @@ class Link:
         self._conninfo = address.conninfo(more)
         self._begin = begin
         self.patience_s = patience_s
+        self.ends_at = math.inf
         self._connection: Connection | None = None
 
     def connected(self) -> Connection:
@@ -129,11 +132,15 @@ class Link:
                     raise
                 if is_away(error):
                     self.drop()
-                patience_s = PATIENCE_S if self.patience_s is None else self.patience_s
-                if time.monotonic() + pause - since > patience_s or is_refusal(error):
+                if time.monotonic() + pause > self.until(since) or is_refusal(error):
                     raise
             time.sleep(pause)
             pause = min(pause * 2, _PAUSE_S)
+
+    def until(self, since: float) -> float:
+        """Return until when something is tried again that was begun then, by the monotonic clock."""
+        patience_s = PATIENCE_S if self.patience_s is None else self.patience_s
+        return min(since + patience_s, self.ends_at)
 
     def rows(self, query: str, values: Mapping[str, object] | None = None) -> list[Row]:
         """Return the rows of one statement, which may be done twice. See `do`."""

@@ -17,6 +17,7 @@ again; a database that is away is waited for, some time. A store may be used fro
 import asyncio
 import math
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -400,7 +401,7 @@ class PostgresStore:
         with self._closing:
             self._is_closed = True
             for link in (*self._links, self._living):
-                link.patience_s = 0.0 if is_cut else CLOSING_PATIENCE_S
+                link.ends_at = time.monotonic() + (0.0 if is_cut else CLOSING_PATIENCE_S)
             if self._ear is not None:
                 self._ear.close()
                 self._ear = None

@@ -23,6 +23,9 @@ from midstream.language.errors import JournalTooNew, WorldTrouble
 TTL_S: Final = 6.0
 """How long an owner lives after it last said so, where nothing else shows its death."""
 
+LEAST_SERVER: Final = 140_000
+"""As libpq has it."""
+
 LOCKS: Final = 0x6D696473
 """The first key of all our advisory locks; the second is an owner's number, or 0 for the tables."""
 
@@ -143,6 +146,12 @@ def prepare(connection: psycopg.Connection[Any]) -> None:
         JournalTooNew: a newer midstream made them, and this one cannot use them.
         WorldTrouble: a schema of this name is something else.
     """
+    if connection.info.server_version < LEAST_SERVER:
+        raise WorldTrouble(
+            f"The database is a PostgreSQL {connection.info.server_version // 10_000}; midstream needs"
+            f" {LEAST_SERVER // 10_000} or later.",
+            hint="Upgrade the server, or name another one in MIDSTREAM_JOURNAL.",
+        )
     if _version(connection) >= VERSION:
         return
     with connection.transaction():
