@@ -15,9 +15,10 @@ from midstream.core.events import AnyFact, FileWritten, RunFinished, ToolReturne
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.resume import take_up
 from midstream.runtime.engine.run_files import changed_files
 from midstream.runtime.engine.time_travel import fork
-from midstream.runtime.places import opened_place
+from midstream.runtime.places import opened_place, placement_of
 from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.runtime.run_place import RunPlace
 from midstream.runtime.storage import Placement
@@ -288,3 +289,25 @@ async def test_what_a_run_of_a_repository_changed_is_not_looked_for_on_this_mach
 
         with pytest.raises(UserMistake, match="not on this machine"):
             await changed_files(store, await store.read("r1"))
+
+
+async def test_a_store_that_does_not_say_where_a_run_belongs_is_told_by_the_run(
+    tmp_path: Path,
+) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        work, store = checkout(tmp_path), MemoryStore()
+        write = call("write", path="x", text="1")
+        here, _ = await engine_at(
+            tmp_path / "a", store, work, "r1", calls(write), asks("Which?")
+        )
+        machine = await here.start(definition(), input="tidy", id="r1")
+        await machine.settled()
+        kept = await store.run("r1")
+        assert kept is not None
+        assert kept.placement == Placement()
+        assert placement_of(kept) == placement(work)
+
+        store.die()
+        elsewhere = fake_world(journal=store, blobs=store, workspace=tmp_path)
+        with pytest.raises(UserMistake, match="workers go on with it"):
+            await take_up(LocalEngine(elsewhere, store.beside()), None, "r1")  # type: ignore[arg-type]

@@ -1,9 +1,12 @@
 """Opening the folders of runs of repositories, from what the journal says of their files."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from midstream.core.events import FileWritten
 from midstream.language.errors import UserMistake
@@ -11,7 +14,7 @@ from midstream.runtime.ports import BlobStore, Journal
 from midstream.runtime.run_place import RunPlace
 from midstream.runtime.storage import KeptRun, Placement
 from midstream.system.offloop import in_thread
-from midstream.system.repository import fetched, is_of_file, require_url
+from midstream.system.repository import fetched, is_commit, is_of_file, require_url
 from midstream.system.run_folder import RunFolder
 from midstream.system.workspace_paths import places_folder
 from midstream.views.side_effects import TREE
@@ -107,16 +110,24 @@ async def _kept_trees(journal: Journal, run: str) -> list[str]:
     return keys
 
 
+def placement_of(kept: KeptRun) -> Placement | None:
+    """Return where a run of a repository belongs, None for one of a folder.
+
+    Where the store does not say (a file, an archive) the run itself does.
+    """
+    placed = kept.placement or Placement()
+    if placed.repository:
+        return placed
+    url, _, commit = kept.summary.workspace.rpartition("#")
+    if not is_commit(commit) or not url or os.path.isabs(url):
+        return None
+    return msgspec.structs.replace(placed, repository=url, commit=commit)
+
+
 async def last_keeps(journal: Journal, blobs: BlobStore, kept: KeptRun) -> list[bytes]:
     """Return all that a run has kept of its files, in order; none: they are what the commit has.
 
     Raises:
-        UserMistake: it is no run of a repository.
         WorldTrouble: some of it is not there.
     """
-    if kept.placement is None or not kept.placement.repository:
-        raise UserMistake(
-            f"Run {kept.id} is of a folder, not of a repository: its files are there.",
-            hint=f"midstream changes {kept.id} shows what it has made of them.",
-        )
     return [await blobs.get(key) for key in await _kept_trees(journal, kept.id)]

@@ -126,6 +126,11 @@ def is_of_file(url: str) -> bool:
     return url.startswith("file:")
 
 
+def is_commit(text: str) -> bool:
+    """Return whether a text is the whole name of a commit."""
+    return _COMMIT.fullmatch(text) is not None
+
+
 def name_of(url: str) -> str:
     """Return what a repository is called, as a name of a folder."""
     last = re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git")

@@ -34,6 +34,7 @@ from midstream.runtime.engine.hand_over import pool_of
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.owner import Owner
 from midstream.runtime.engine.resume import take_up
+from midstream.runtime.places import placement_of
 from midstream.runtime.ports import Clock
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.runtime.storage import Store, Taken, WorkerInfo
@@ -292,8 +293,8 @@ class Worker:
                 del self._moved[id]
 
     async def _in_its_folder(self, taken: Taken) -> None:
-        kept, placement = taken.kept, taken.kept.placement
-        if placement is not None and placement.repository:
+        kept, placement = taken.kept, placement_of(taken.kept)
+        if placement is not None:
             async with self._folders.placed(kept, placement) as made:
                 await self._gone_on(made, kept.id)
             return

@@ -30,6 +30,7 @@ from midstream.language.names import python_file
 from midstream.language.spec import Definition
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.open_run import found, opened
+from midstream.runtime.places import placement_of
 from midstream.runtime.ports import Clock, Handlers, Machine
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.runtime.storage import KeptRun, Mail, Store, walk
@@ -241,7 +242,7 @@ async def _resumable(engine: LocalEngine, id: str, kept: KeptRun | None) -> Run:
     if kept.is_foreign:
         raise _is_foreign(id, kept.seq)
     here = engine.world.here
-    if run.workspace != here and kept.placement is not None and kept.placement.repository:
+    if run.workspace != here and placement_of(kept) is not None:
         raise UserMistake(
             f"Run {id} is of a repository: workers go on with it, in a folder they make for it.",
             hint="Start one: midstream worker. What it has made so far: midstream fetch.",
