@@ -17,18 +17,19 @@ from postgres_kit import lives
 from midstream.store.postgres.store import PostgresStore
 
 
+@pytest.fixture(scope="module")
+def emptied(postgres: PostgresServer) -> Callable[[], str]:
+    """Return what empties the database of all these tests: to make a new one costs more."""
+    address = postgres.database()
+
+    def empty() -> str:
+        postgres.sql("drop schema if exists midstream cascade", address.rpartition("/")[2])
+        return address
+
+    return empty
+
+
 class TestPostgresStore(StoreContract, PoolContract):
-    @pytest.fixture(scope="class")
-    def emptied(self, postgres: PostgresServer) -> Callable[[], str]:
-        """Return what empties the database of all these tests: to make a new one costs more."""
-        address = postgres.database()
-
-        def empty() -> str:
-            postgres.sql("drop schema if exists midstream cascade", address.rpartition("/")[2])
-            return address
-
-        return empty
-
     @pytest.fixture
     async def opened(self, emptied: Callable[[], str]) -> AsyncIterator[list[PostgresStore]]:
         self.url = await asyncio.to_thread(emptied)
