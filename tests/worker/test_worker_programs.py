@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,17 @@ def team(tmp_path: Path, database: Callable[[], str]) -> Iterator[Callable[..., 
         each.close()
 
 
+def page(address: str, name: str) -> tuple[int, str]:
+    """Return what a worker answers about how it is."""
+    host, _, port = address.rpartition(":")
+    connection = HTTPConnection(host, int(port))
+    connection.request("GET", f"/{name}")
+    answer = connection.getresponse()
+    told = answer.status, answer.read().decode()
+    connection.close()
+    return told
+
+
 def asked_of(body: Body) -> tuple[str, int]:
     """Return the first words of a run, and how many results of tools it has by now."""
     messages: Any = body["messages"]
@@ -170,8 +182,13 @@ def test_a_worker_that_is_told_to_leave_gives_back_what_it_has(team: Callable[..
         first = here.worker("--health", "127.0.0.1:0")
         id = here.begun("job")
         gate.reached.wait()
+        [address] = [each["address"] for each in first.until("began") if "address" in each]
+        assert page(address, "readyz") == (200, "ok\n")
+        assert "midstream_worker_runs 1" in page(address, "metrics")[1]
         first.process.send_signal(signal.SIGTERM)
         first.until("leaving")
+        assert page(address, "readyz") == (503, "it leaves\n")
+        assert page(address, "healthz") == (200, "ok\n")
         [seen] = events(here.run("workers", "--json").out)
         assert (seen["is_leaving"], seen["runs"]) == (True, [id])
         gate.open()

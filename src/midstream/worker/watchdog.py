@@ -39,8 +39,9 @@ def main(parent: int, tag: str) -> None:
     """Watch over the process that started this one, until it says goodbye or is gone."""
     deadline, rest = float("inf"), b""
     handle = None
-    with suppress(ProcessLookupError):
-        handle = os.pidfd_open(parent) if sys.platform == "linux" else None
+    if sys.platform == "linux":
+        with suppress(ProcessLookupError):
+            handle = os.pidfd_open(parent)
     if os.getppid() != parent:
         # It is gone, and its id, and the handle, may be another process's by now.
         _sweep(_NOBODY, tag)

@@ -47,8 +47,8 @@ LINGER_S: Final = 1.5
 FAR_S: Final = 30.0
 """A time that is farther off is waited for by nobody: the run is let go of until then."""
 
-LOOK_EVERY_S: Final = 5.0
-"""Seconds between two looks at what is owed, where nothing is heard of: a call may be lost."""
+LOOK_EVERY_S: Final = 60.0
+"""Seconds between two looks at what is owed, where nothing is heard of: calls may be lost."""
 
 REFUSED_S: Final = 30.0
 """Seconds after which a worker tries again what it could not take up: somebody may have mended it."""
@@ -230,11 +230,19 @@ class Worker:
             waits.append(self._offered())
         tasks = [asyncio.ensure_future(each) for each in waits]
         try:
-            await asyncio.wait(tasks, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                tasks, timeout=self._look_in_s(), return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _look_in_s(self) -> float:
+        """Return the seconds until the next look: sooner where something is to be tried again by then."""
+        now = asyncio.get_running_loop().time()
+        again = min((until - now for _, until in self._refused.values()), default=LOOK_EVERY_S)
+        return min(max(again, 0.0), LOOK_EVERY_S)
 
     async def _offered(self) -> None:
         try:

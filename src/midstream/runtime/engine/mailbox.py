@@ -30,6 +30,7 @@ class MailDispatcher:
         store: where the messages are.
         machine: returns the run of this process with an id, None where its messages are not ours.
         is_heard: returns whether a message is being taken here already: what is behind it need not wait.
+        has_runs: returns whether this process has runs at all: else nothing is looked for.
     """
 
     def __init__(
@@ -37,10 +38,12 @@ class MailDispatcher:
         store: Store,
         machine: Callable[[str], Machine | None],
         is_heard: Callable[[Mail], bool] = lambda _: False,
+        has_runs: Callable[[], bool] = lambda: True,
     ) -> None:
         self._store = store
         self._machine = machine
         self._is_heard = is_heard
+        self._has_runs = has_runs
         self._wake = asyncio.Event()
         # First of all it can be called: what is sent after the first look is then not found late.
         self._ear = asyncio.create_task(self._hear(), name="hear calls")
@@ -69,7 +72,8 @@ class MailDispatcher:
         while True:
             with contextlib.suppress(MidstreamError):
                 # A store that cannot be read now keeps its messages safe.
-                await self._round()
+                if self._has_runs():
+                    await self._round()
             try:
                 async with asyncio.timeout(LOOK_EVERY_S):
                     await self._wake.wait()

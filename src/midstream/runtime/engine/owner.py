@@ -55,7 +55,9 @@ class Owner:
     def begin(self) -> None:
         """Look for mail, be heard, and say again and again that this owner lives. May be called twice."""
         if self._dispatcher is None:
-            self._dispatcher = MailDispatcher(self.store, self._addressee, self._is_heard)
+            self._dispatcher = MailDispatcher(
+                self.store, self._addressee, self._is_heard, lambda: bool(self.machines)
+            )
             self._renewals = asyncio.create_task(self._live_on(), name="renewals")
             self._live = LiveServer(self.sockets, self.store.me, self.machines.get)
 
