@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from deadline import DEADLINE_S
 from support.repositories import checkout, contents, git, head_of, url_of
 
 from midstream.core.events import AnyFact, FileWritten, RunFinished, ToolReturned, WorkflowOutput
+from midstream.core.notices import Envelope
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.runtime.engine.local import LocalEngine
@@ -297,9 +298,7 @@ async def test_a_store_that_does_not_say_where_a_run_belongs_is_told_by_the_run(
     async with asyncio.timeout(DEADLINE_S):
         work, store = checkout(tmp_path), MemoryStore()
         write = call("write", path="x", text="1")
-        here, _ = await engine_at(
-            tmp_path / "a", store, work, "r1", calls(write), asks("Which?")
-        )
+        here, _ = await engine_at(tmp_path / "a", store, work, "r1", calls(write), asks("Which?"))
         machine = await here.start(definition(), input="tidy", id="r1")
         await machine.settled()
         kept = await store.run("r1")
@@ -311,3 +310,66 @@ async def test_a_store_that_does_not_say_where_a_run_belongs_is_told_by_the_run(
         elsewhere = fake_world(journal=store, blobs=store, workspace=tmp_path)
         with pytest.raises(UserMistake, match="workers go on with it"):
             await take_up(LocalEngine(elsewhere, store.beside()), None, "r1")  # type: ignore[arg-type]
+
+
+class Mortal(MemoryStore):
+    """A store whose process dies with so many appends: before the last of them is kept."""
+
+    lives = 1_000
+
+    async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+        """Append, unless it is dead."""
+        self.lives -= 1
+        if self.lives > 0:
+            await super().append(run, expected, facts)
+            return
+        if self.lives == 0:
+            self.die()
+        await asyncio.Event().wait()
+
+
+async def test_killed_at_any_append_a_run_ends_elsewhere_with_the_same_files(
+    tmp_path: Path,
+) -> None:
+    def step(name: str, path: str, to: str) -> dict[str, Json]:
+        arguments: dict[str, Json] = {"path": path, "text": f"{path}\r\n"}
+        return {"name": name, "tool": "write", "arguments": arguments, "next": to}
+
+    states: list[Json] = [step("start", "a", "two"), step("two", "src/parse.py", "three")]
+    flow = define({"states": [*states, step("three", "b", "stop")]}, tools=WritingTools())
+    work = checkout(tmp_path)
+    names = ("a", "src/parse.py", "b")
+    for at in range(2, 40):
+        async with asyncio.timeout(DEADLINE_S):
+            store = Mortal()
+            store.lives = at
+            id = f"r{at}"
+            here, _ = await engine_at(tmp_path / "a", store, work, id)
+            machine = await here.start(flow, id=id)
+            await asyncio.wait(
+                [asyncio.ensure_future(machine.wait()), asyncio.ensure_future(dead(store))],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            beside = store.beside()
+            facts = [each.event for each in await beside.read(id)]
+            if isinstance(facts[-1], RunFinished):
+                assert at > 8
+                return
+            done = sum(isinstance(fact, ToolReturned) for fact in facts)
+            there, place = await engine_at(tmp_path / "b", beside, work, id)
+            # What the journal says was done is there, before anything is done anew.
+            assert all(holds(place.path, name) for name in names[:done])
+            await (await there.resume(id)).wait()
+            assert all(holds(place.path, name) for name in names)
+    raise AssertionError("it never ended by itself")
+
+
+def holds(folder: Path, name: str) -> bool:
+    """Return whether a file is as the call that writes it leaves it."""
+    path = folder / name
+    return path.exists() and path.read_bytes() == f"{name}\r\n".encode()
+
+
+async def dead(store: Mortal) -> None:
+    while store.lives > 0:  # noqa: ASYNC110  # whoever appends tells nobody
+        await asyncio.sleep(0.001)
