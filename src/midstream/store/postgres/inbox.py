@@ -63,7 +63,7 @@ def mail(link: Link, owner: str) -> list[Mail]:
         query = """
             select i.body from midstream.runs r
             join midstream.inbox i on i.run = r.id and not i.is_delivered
-            where r.owner = %(owner)s and midstream.lives(%(owner)s) order by i.number
+            where r.owner = %(owner)s and r.owner <> '' and midstream.lives(%(owner)s) order by i.number
         """
     else:
         query = """
@@ -73,6 +73,16 @@ def mail(link: Link, owner: str) -> list[Mail]:
             order by i.number
         """
     return _mails(link.rows(query, {"owner": owner}))
+
+
+def has_mail(link: Link, me: str) -> bool:
+    """Return whether something undelivered was sent to runs of this owner."""
+    query = """
+        select exists(select from midstream.runs r
+            join midstream.inbox i on i.run = r.id and not i.is_delivered
+            where r.owner = %(me)s and r.owner <> '')
+    """
+    return bool(link.rows(query, {"me": me})[0][0])
 
 
 def _mails(rows: list[Row]) -> list[Mail]:

@@ -14,9 +14,10 @@ from midstream.store.postgres.link import Link, text_in, texts
 _SNAPSHOT: Final = "select pg_current_snapshot()::text"
 
 _RUNS: Final = """
-select id, seq, owner, epoch,
-    (select array_agg(number order by number) from midstream.inbox i where i.run = id and not is_delivered)
-from unnest(%(ids)s::text[]) id left join midstream.runs using (id)
+select watched, seq, owner, epoch, (
+    select array_agg(i.number order by i.number) from midstream.inbox i
+    where i.run = watched and not i.is_delivered)
+from unnest(%(ids)s::text[]) watched left join midstream.runs on runs.id = watched
 """
 
 

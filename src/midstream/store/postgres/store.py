@@ -72,6 +72,7 @@ class PostgresStore:
         self._is_closed = False
         self._closing = threading.Lock()
         self._mine: set[str] = set()
+        self._may_have_mail = True
         self._life = Life(self._me, host)
         self._living = Link(address, begin=self._life.begin, more=LIFE)
         self._is_alive = False
@@ -196,8 +197,22 @@ class PostgresStore:
         return await self._wrote(mail.run, partial(inbox.post, mail=mail))
 
     async def mail(self, owner: str) -> list[Mail]:
-        """Return the undelivered messages to the runs of an owner, the oldest first."""
-        return await self._reader.submit(partial(inbox.mail, owner=owner))
+        """Return the undelivered messages to the runs of an owner, the oldest first.
+
+        Of its own an owner that listens is not asked in vain: whoever sends rings, and renewing looks, too.
+        """
+        if owner != self._me:
+            return await self._reader.submit(partial(inbox.mail, owner=owner))
+        if self._ear is not None and not self._may_have_mail:
+            return []
+        self._may_have_mail = False
+        try:
+            found = await self._reader.submit(partial(inbox.mail, owner=owner))
+        except BaseException:
+            self._may_have_mail = True
+            raise
+        self._may_have_mail |= bool(found)
+        return found
 
     async def undelivered(self, run: str) -> list[Mail]:
         """Return the undelivered messages to one run, the oldest first."""
@@ -227,6 +242,7 @@ class PostgresStore:
         claim = leases.claim(link, run, self._me, self._host, self._person)
         # Known in the thread that takes runs, before it takes any more.
         self._mine.add(run)
+        self._may_have_mail = True
         return claim
 
     async def release(self, run: str, due_at: float | None = None) -> None:
@@ -248,8 +264,10 @@ class PostgresStore:
 
     def _renewed(self, link: Link) -> float:
         seconds = self._life.renew(link)
+        # In the same breath it is noticed what somebody sent who died before he rang,
+        self._may_have_mail |= inbox.has_mail(link, self._me)
         if self._offers.is_used:
-            # In the same breath: so it is noticed that an owner died, or that a run is due.
+            # and that an owner died, or that a run is due.
             is_owed, self._due_in_s = pool.outlook(link)
             if is_owed:
                 self._offers.ring()
@@ -305,6 +323,7 @@ class PostgresStore:
             # The connections were made anew: with the one before this owner's lock may be gone, too.
             self._heart.post(self._life.renew)
         if channel != OFFERED:
+            self._may_have_mail = True
             self._calls.ring()
         if channel in ("", OFFERED):
             self._offers.ring()
@@ -323,6 +342,7 @@ class PostgresStore:
     def _taken(self, link: Link, worker: WorkerInfo, limit: int) -> list[Taken]:
         taken = pool.take(link, self._me, worker, limit, frozenset(self._mine))
         self._mine |= {each.kept.id for each in taken}
+        self._may_have_mail = True
         self._watch.note([each.kept.id for each in taken])
         return taken
 
