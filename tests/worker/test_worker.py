@@ -1,6 +1,7 @@
 """A worker takes what is owed something, drives it, and lets go of what waits."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from midstream.app.assembly import SystemClock
 from midstream.core.decide.decide import judged
 from midstream.core.events import RunRecovered, RunSuspended
 from midstream.core.inputs import Recovered, Start
+from midstream.core.notices import Envelope
 from midstream.core.question import Decision
 from midstream.core.run import Run
-from midstream.language.errors import UserMistake
+from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.runtime.engine.hand_over import hand_over
 from midstream.runtime.engine.open_run import opened
 from midstream.runtime.engine.remote import RemoteMachine
@@ -328,6 +330,31 @@ async def test_a_folder_that_is_not_there_is_refused(folder: Path) -> None:
         await in_thread(folder.rmdir)
         async with Working(store.beside()) as one:
             await one.log.saying("refused", f"There is no folder {folder}")
+
+
+async def test_a_run_whose_end_cannot_be_journaled_is_left_alone_for_a_while(folder: Path) -> None:
+    class Failing(MemoryStore):
+        trouble: Exception | None = None
+
+        async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+            if self.trouble is not None:
+                raise self.trouble
+            await super().append(run, expected, facts)
+
+    async with asyncio.timeout(DEADLINE_S):
+        store, gate = MemoryStore(), Gate()
+        failing = Failing()
+        failing._open(store._contents)
+        id = await handed_over(store, folder)
+        async with Working(failing, says("Done.", gate=gate)) as one:
+            await gate.reached()
+            failing.trouble = WorldTrouble("The disk is broken.")
+            gate.open()
+            await one.log.saying("refused", "The disk is broken.")
+
+            assert not (await stands(store, id)).is_over
+            assert await offered(store) == [id]
+            assert one.worker.counts["taken"] == 1
 
 
 async def test_no_more_runs_are_taken_than_there_is_room_for(folder: Path) -> None:

@@ -56,6 +56,8 @@ REFUSED_S: Final = 30.0
 AGAIN_S: Final = 1.0
 """Seconds until a store that could not be reached is asked again."""
 
+_LATER: Final = "It is taken up again in a while."
+
 Kind: TypeAlias = Literal[
     "began", "taken", "let_go", "refused", "trouble", "leaving", "left", "lost"
 ]
@@ -332,7 +334,19 @@ class Worker:
             await self._driven_on(machine, made.engine.world.clock)
         finally:
             await made.engine.let_go(id)
+        if machine.run.status == "failed" and not await self._is_over(id):
+            why = f"How it ended could not be journaled: {machine.run.error}"
+            await self._refuse(id, id, WorldTrouble(why, hint=_LATER))
+            return
         self._log_let_go(machine.run)
+
+    async def _is_over(self, id: str) -> bool:
+        """Return whether the store has a run's end. Else it would be taken again at once, and for ever."""
+        try:
+            kept = await self._owner.store.run(id)
+        except MidstreamError:
+            return False
+        return kept is None or kept.summary.is_over
 
     async def _driven_on(self, machine: WorkflowStateMachine, clock: Clock) -> None:
         """Return once the run has ended, waits for a person or a far time, or is to be left."""

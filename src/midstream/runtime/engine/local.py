@@ -293,7 +293,9 @@ class LocalEngine:
             # Before others may have the run, and its folder on this machine.
             with contextlib.suppress(OSError):
                 await self.world.place.let_go()
-        await self._owner.release(run.id, due_at(run))
+        # What was not journaled is not true: how the run stands there is for whoever goes on to find out.
+        is_kept = run.seq == self._owner.told.get(run.id, run.seq)
+        await self._owner.release(run.id, due_at(run) if is_kept else 0.0)
 
     def _tap(self, envelope: Envelope) -> None:
         """Tell every listener; one that raises keeps no other from hearing."""
