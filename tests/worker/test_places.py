@@ -14,9 +14,11 @@ from worker_kit import FLOW, Working, engine_on, offered
 
 from midstream.config.directories import STATE_HOME
 from midstream.core.events import ToolReturned
+from midstream.language.errors import NotTrusted
 from midstream.language.names import Json
 from midstream.runtime.engine.hand_over import hand_over
 from midstream.runtime.engine.open_run import opened
+from midstream.runtime.engine.owner import Owner
 from midstream.runtime.places import folder_of, name_of, place_of
 from midstream.runtime.ports import ToolContext
 from midstream.runtime.storage import Mail, Placement
@@ -24,6 +26,7 @@ from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import asks, call, calls, define
 from midstream.tools.base import Tool
 from midstream.tools.user_tools import as_tool
+from midstream.worker.folders import Folders
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="files are not written on Windows yet")
 
@@ -144,6 +147,16 @@ async def test_a_repository_with_files_of_its_own_is_for_workers_that_trust_it(
         async with Working(store.beside(), "Done.", trusts=("file://*",)) as two:
             await two.log.saying("let_go", "finished")
         assert two.log.of("refused") == []
+
+
+def test_files_of_a_repository_that_is_not_trusted_are_not_read(tmp_path: Path) -> None:
+    work = checkout(tmp_path, {".midstream/roles/own.json": '{"own": {"level": "base"}}'})
+    folders = Folders(Owner(MemoryStore()), lambda engine: None)
+    with pytest.raises(NotTrusted, match="not told to trust") as caught:
+        folders._made(work, trusts=False)
+
+    assert "--trust-repositories" in caught.value.hint
+    assert folders._made(work, trusts=True).config.grant is not None
 
 
 async def test_a_call_is_made_in_the_runs_own_folder_and_a_taken_one_is_not_made_again(
