@@ -8,6 +8,7 @@ Others ring with a NOTIFY on a channel of the owner; `OFFERED` is the channel of
 """
 
 import os
+import secrets
 import select
 import socket
 import threading
@@ -31,19 +32,18 @@ FORGOTTEN_S: Final = 600
 """How long a dead owner without runs is remembered."""
 
 _BEAT: Final = f"""
-update midstream.owners set server = midstream.server(), seen_at = clock_timestamp(),
+update midstream.owners set server = midstream.server(), lock = %(lock)s, seen_at = clock_timestamp(),
     expires_at = clock_timestamp() + interval '{TTL_S} s'
-where name = %(me)s returning number
+where name = %(me)s returning true
 """  # nosec B608  # numbers of ours
 
 _BORN: Final = f"""
-insert into midstream.owners(name, host, pid, server, seen_at, expires_at)
-values (%(me)s, %(host)s, %(pid)s, midstream.server(), clock_timestamp(),
+insert into midstream.owners(name, host, pid, server, lock, seen_at, expires_at)
+values (%(me)s, %(host)s, %(pid)s, midstream.server(), %(lock)s, clock_timestamp(),
     clock_timestamp() + interval '{TTL_S} s')
-returning number
 """  # nosec B608  # numbers of ours
 
-_LOCK: Final = f"select pg_try_advisory_lock({LOCKS}, %(number)s)"
+_LOCK: Final = f"select pg_advisory_lock({LOCKS}, %(lock)s)"
 
 _FORGET: Final = f"""
 delete from midstream.owners o where expires_at < clock_timestamp() - interval '{FORGOTTEN_S} s'
@@ -57,14 +57,16 @@ class Life:
     def __init__(self, me: str, host: str) -> None:
         self._me = me
         self._host = host
-        self._number: int | None = None
-        self._is_locked = False
+        self._lock = 0
 
     def begin(self, connection: Connection) -> None:
         """Be alive on a new connection: its session holds the lock from now on."""
         connection.execute("set synchronous_commit = off")
         see_server(connection)
-        self._is_locked = False
+        # One of its own: that of the connection before may be held on by a server that has not noticed its
+        # end, and be gone between two beats.
+        self._lock = secrets.randbelow(2**31 - 1) + 1
+        connection.execute(_LOCK.encode(), {"lock": self._lock})
         self._beat(connection)
 
     def renew(self, link: Link) -> float:
@@ -73,13 +75,9 @@ class Life:
         return TTL_S
 
     def _beat(self, connection: Connection) -> None:
-        values = {"me": self._me, "host": self._host, "pid": os.getpid()}
-        beat = connection.execute(_BEAT.encode(), values).fetchall()
-        ((number,),) = beat or connection.execute(_BORN.encode(), values).fetchall()
-        if number != self._number or not self._is_locked:
-            # Where the server has not noticed yet that the connection before is gone, that holds the lock.
-            held = connection.execute(_LOCK.encode(), {"number": number}).fetchall()
-            self._number, self._is_locked = number, held[0][0]
+        values = {"me": self._me, "host": self._host, "pid": os.getpid(), "lock": self._lock}
+        if not connection.execute(_BEAT.encode(), values).fetchall():
+            connection.execute(_BORN.encode(), values)
 
     def announce(self, link: Link, worker: WorkerInfo) -> None:
         """Say that this owner is a worker."""

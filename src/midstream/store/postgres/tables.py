@@ -4,7 +4,7 @@
                it, where it belongs. One that was claimed or assigned before its first fact has `seq` 0
     facts      the append-only truth: one row a fact, the checksums chained over the run
     inbox      messages to runs
-    owners     the processes that have runs or would take some; `number` is the key of the lock each holds
+    owners     the processes that have runs or would take some; `lock` is the key of the lock each holds
     servers    when each start of the server was first seen: its locks do not outlive it
     snapshots, pages, blobs, supplies
     versions   the steps that were made
@@ -27,7 +27,7 @@ LEAST_SERVER: Final = 140_000
 """As libpq has it."""
 
 LOCKS: Final = 0x6D696473
-"""The first key of all our advisory locks; the second is an owner's number, or 0 for the tables."""
+"""The first key of all our advisory locks; the second is an owner's own, or 0 for the tables."""
 
 _FIRST: Final = f"""
 create table midstream.versions(
@@ -36,7 +36,7 @@ create table midstream.servers(
     name text primary key, seen_at timestamptz not null default clock_timestamp());
 create table midstream.owners(
     number integer generated always as identity primary key, name text not null unique,
-    host text not null, pid integer not null, server text not null,
+    host text not null, pid integer not null, server text not null, lock integer not null,
     seen_at timestamptz not null, expires_at timestamptz not null, worker text);
 create table midstream.runs(
     number bigint generated always as identity primary key,
@@ -85,14 +85,14 @@ create function midstream.lives(who text) returns boolean language plpgsql volat
 declare
     found_owner record;
 begin
-    select number, server, expires_at into found_owner from midstream.owners where name = who;
+    select lock, server, expires_at into found_owner from midstream.owners where name = who;
     if not found then
         return false;
     end if;
     if found_owner.server = midstream.server() then
         return found_owner.expires_at > clock_timestamp() and exists(
             select from pg_locks where locktype = 'advisory' and granted and objsubid = 2
-            and classid::bigint = {LOCKS} and objid::bigint = found_owner.number
+            and classid::bigint = {LOCKS} and objid::bigint = found_owner.lock
             and database = (select oid from pg_database where datname = current_database()));
     end if;
     return clock_timestamp() < greatest(found_owner.expires_at, (
