@@ -990,4 +990,11 @@ async def test_a_process_that_cannot_say_that_it_lives_lets_go_of_its_runs() -> 
         assert not machine.run.is_over
         # Nothing more is written: the store may be one that answers only when the network is back.
         assert len(await store.read(machine.id)) == journaled
+
+        async def is_given_back() -> bool:
+            return await store.owner_of(machine.id) == ""
+
+        cut.is_cut_off = False
+        await until(is_given_back)
+        assert not (await one.engine.resume(machine.id)).is_closed
         await one.engine.close()

@@ -124,35 +124,41 @@ class Owner:
 
         Nothing of them may be done here any more once another owner may have them.
         """
-        time = asyncio.get_running_loop().time
-        said, within = time(), await self._renewed()
+        said, within = await self._renewed()
         while True:
             if self._lives is not None:
                 self._lives(said, within)
-            if within == math.inf:
-                return
             for run, due_at in tuple(self._unreleased.items()):
                 del self._unreleased[run]
                 await self.release(run, due_at)
+            if within == math.inf:
+                return
             await asyncio.sleep(within / 3)
-            began = time()
             try:
                 async with asyncio.timeout_at(said + within * 2 / 3):
-                    within = await self._renewed()
+                    said, within = await self._renewed()
             except TimeoutError:
-                self.is_lost = True
-                # All at once, and nothing is journaled: for that the store would have to be waited for.
-                async with asyncio.TaskGroup() as group:
-                    for machine in tuple(self.machines.values()):
-                        group.create_task(machine.abandon())
+                await self._abandon_all()
                 if self._lost is not None:
                     self._lost()
-                return
-            said = began
+                    return
+                said, within = await self._renewed()
+                self.is_lost = False
 
-    async def _renewed(self) -> float:
+    async def _abandon_all(self) -> None:
+        """Leave every run to others. Nothing is journaled: the store would have to be waited for."""
+        self.is_lost = True
+        async with asyncio.TaskGroup() as group:
+            for machine in tuple(self.machines.values()):
+                if not machine.is_closed:
+                    self._unreleased[machine.id] = 0.0
+                    group.create_task(machine.abandon())
+
+    async def _renewed(self) -> tuple[float, float]:
+        """Return when, by the loop's clock, it was begun to say that this owner lives, and for how long."""
         while True:
+            began = asyncio.get_running_loop().time()
             try:
-                return await self.store.renew()
+                return began, await self.store.renew()
             except MidstreamError:
                 await asyncio.sleep(RENEW_AGAIN_S)
