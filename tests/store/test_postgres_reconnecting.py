@@ -22,6 +22,8 @@ from midstream.language.errors import (
 )
 from midstream.runtime.storage import Mail, Taken
 from midstream.store.postgres import link
+from midstream.store.postgres.life import Life
+from midstream.store.postgres.store import PostgresStore
 from midstream.testing.contracts import fact, facts
 from midstream.testing.store_contracts import started, worker_at
 
@@ -206,3 +208,25 @@ async def test_a_store_is_closed_soon_though_its_database_is_away() -> None:
             await store.aclose()
 
             assert all(isinstance(each, WorldTrouble) for each in await asyncio.gather(*doing))
+
+
+def test_an_old_session_that_ends_late_takes_nobody_for_dead(
+    postgres: PostgresServer, database: Callable[[], str]
+) -> None:
+    address = database()
+    PostgresStore.opened(address).close()
+    life = Life("me", "here")
+    old, new = (link.Link(link.Address(address), begin=life.begin) for _ in range(2))
+    old.connected()
+    new.connected()
+    locks = (
+        "select count(*) from pg_locks where locktype = 'advisory' and objsubid = 2 and database = "
+    )
+    locks += f"(select oid from pg_database where datname = '{address.rpartition('/')[2]}')"
+    assert postgres.sql(locks) == [(2,)]
+
+    old.close()
+    wait_until(lambda: postgres.sql(locks) == [(1,)], "the old session has ended")
+    assert lives(address, "me")
+    new.close()
+    wait_until(lambda: not lives(address, "me"), "it is dead")
