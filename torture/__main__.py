@@ -11,13 +11,19 @@ from torture.decoder import decoder_storm
 from torture.editors import editors_storm
 from torture.expressions import expressions_storm
 from torture.kill_matrix import kills
+from torture.machines import machines_storm
 from torture.path_storm import path_storm
 from torture.power_loss import losses
 from torture.redaction import redaction_storm
-from torture.report import as_table
+from torture.report import Report, as_table
 from torture.safety import safety_storm
 from torture.sanitizer import sanitizer_storm
 from torture.watchers import watched_kills
+
+
+def _machines(asked: argparse.Namespace) -> Report:
+    counts = {"runs": asked.runs, "lines": asked.lines, "only": asked.only}
+    return machines_storm(asked.faults, asked.seed, **counts)
 
 
 def main() -> int:
@@ -45,12 +51,17 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30, help="a storm on safety, so long")
     parser.add_argument("--rounds", type=int, default=0, help="so many rounds of it, small ones")
     parser.add_argument("--conversations", type=int, default=500, help="editors at random")
+    parser.add_argument("--faults", type=int, default=300, help="faults of machines")
+    parser.add_argument("--runs", type=int, default=50, help="runs at once that they meet")
+    parser.add_argument("--lines", type=int, default=30, help="lines each of these writes")
     parser.add_argument("--consoles", type=int, default=80, help="consoles soaked, 10 minutes")
     parser.add_argument(
         "--script", default="", help="soak a console with this script, and no other"
     )
     parser.add_argument(
-        "--only", default="", help="one kill point, such as loop:17 or loop:17+4, or tree"
+        "--only",
+        default="",
+        help="one kill point, such as loop:17 or loop:17+4, or tree; or faults of one kind: kill",
     )
     asked = parser.parse_args()
     began = time.perf_counter()
@@ -79,6 +90,8 @@ def main() -> int:
         reports.append(decoder_storm(asked.decodings, asked.seed, clock=not asked.no_clock))
     if asked.name in (None, "editors"):
         reports.append(editors_storm(asked.conversations, asked.seed))
+    if asked.name in (None, "machines"):
+        reports.append(_machines(asked))
     if asked.name in (None, "console"):
         reports.append(soak(asked.consoles, asked.seed, file=asked.script))
     print(as_table(reports))

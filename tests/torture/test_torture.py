@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 from deadline import PROGRAM_S
+from support.postgres import LACKING
+
+from midstream.core.events import AnyFact, InputDisposed, InputReceived, ToolReturned
+from midstream.testing.store_contracts import told
+from torture.machines import wrong_in
 
 PROJECT = Path(__file__).parents[2]
 
@@ -30,6 +35,30 @@ def test_nothing_is_lost_or_repeated_wherever_a_process_is_killed() -> None:
 
     assert "kill points                         150      150        0" in report
     assert "pairs: killed recovering             30       30        0" in report
+
+
+@pytest.mark.skipif(bool(LACKING), reason=LACKING)
+def test_each_run_ends_whole_whatever_becomes_of_workers_and_their_database() -> None:
+    report = tortured("machines", "--faults", "6", "--runs", "6", "--lines", "8")
+
+    assert "machines at random                    6        6        0" in report
+
+
+def test_the_judge_of_machines_sees_what_is_wrong() -> None:
+    heard = InputReceived(input_id="w", text="words", handling="queue", source="user")
+    ended = InputDisposed(input_id="w", disposition="interrupted")
+    wrote = ToolReturned(call_id="c", name="note", outcome="completed", result="wrote x")
+
+    def judged(*events: AnyFact, late: str = "") -> list[str]:
+        return [*wrong_in(told("r", *events), {"w": "words"}, {late}, {"y"})]
+
+    assert judged(heard, ended) == judged(wrote, late="w")[1:] == []
+    assert judged(heard, ended, heard) == ["w (words) was heard 2 times"]
+    assert judged(heard) == ["w (words) was heard and has no end"]
+    assert judged() == ["w (words) is lost"]
+    assert judged(heard, ended, wrote) == ["wrote x is not in the ledger"]
+    [doubled, *_] = wrong_in([*told("r", heard), *told("r", ended)], {}, set(), set())
+    assert doubled == "its facts are not dense"
 
 
 def test_nothing_is_lost_or_seen_twice_where_a_watched_owner_is_killed() -> None:
