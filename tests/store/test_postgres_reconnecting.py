@@ -22,7 +22,7 @@ from midstream.language.errors import (
 )
 from midstream.runtime.storage import Mail, Taken
 from midstream.store.postgres import link
-from midstream.store.postgres.life import Life
+from midstream.store.postgres.life import Life, ServerTime
 from midstream.store.postgres.store import PostgresStore
 from midstream.testing.contracts import fact, facts
 from midstream.testing.store_contracts import started, worker_at
@@ -215,7 +215,7 @@ def test_an_old_session_that_ends_late_takes_nobody_for_dead(
 ) -> None:
     address = database()
     PostgresStore.opened(address).close()
-    life = Life("me", "here")
+    life = Life("me", "here", ServerTime())
     old, new = (link.Link(link.Address(address), begin=life.begin) for _ in range(2))
     old.connected()
     new.connected()

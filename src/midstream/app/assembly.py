@@ -66,11 +66,14 @@ _BOOTTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class SystemClock:
-    """The machine's own time."""
+    """The machine's own time. `now` says what time it is where that is not this machine's to say."""
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
 
     def now(self) -> float:
         """Return the time in seconds since 1970 (UTC)."""
-        return time.time()
+        return self._now()
 
     def monotonic(self) -> float:
         """Return seconds that only grow; where it can, the system counts those it sleeps, too."""
@@ -175,10 +178,10 @@ def parts(
         return environment_here(config, permissions.mode, level, place)
 
     library = WorkflowLibrary(config, specs, WorkflowTools(manager, specs).take_in, environment)
-    clock = clock or SystemClock()
+    kept, unkept = _store_or_memory(config, options) if owner is None else (owner.store, ())
+    clock = clock or clock_of(kept)
     offline = OfflineModel(library.offline_part, pieces_per_s=PIECES_PER_S if is_paced else None)
     patience = config.patience
-    kept, unkept = _store_or_memory(config, options) if owner is None else (owner.store, ())
     client = AIAPIClient(
         config.models,
         clock=clock,
@@ -235,6 +238,13 @@ def parts(
         notices=(*notices, lacking) if lacking else notices,
         no_model=lacking,
     )
+
+
+def clock_of(store: "Store") -> SystemClock:
+    """Return the time of runs: the database's where machines share one, whatever their own clocks say."""
+    from midstream.runtime.storage import Pool
+
+    return SystemClock(store.now) if isinstance(store, Pool) else SystemClock()
 
 
 def _turns(

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from midstream.app.assembly import Options, SystemClock, opened_store, sockets_folder
+from midstream.app.assembly import Options, SystemClock, clock_of, opened_store, sockets_folder
 from midstream.config.manager import ConfigManager
 from midstream.core.notices import Envelope
 from midstream.runtime.engine.remote import RemoteMachine
@@ -26,13 +26,18 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     shown: str
     sockets: Path
 
+    @property
+    def clock(self) -> SystemClock:
+        """Return the time of its runs."""
+        return clock_of(self.store)
+
     @asynccontextmanager
     async def attached(
         self, id: str, tap: Callable[[Envelope], None] | None = None
     ) -> AsyncIterator[RemoteMachine]:
         """Give a run of another process, or of none."""
         machine = await RemoteMachine.attached(
-            self.store, id, sockets=self.sockets, clock=SystemClock(), tap=tap
+            self.store, id, sockets=self.sockets, clock=self.clock, tap=tap
         )
         try:
             yield machine

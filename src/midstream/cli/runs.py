@@ -8,7 +8,7 @@ from functools import partial
 
 import click
 
-from midstream.app.assembly import Options, SystemClock
+from midstream.app.assembly import Options
 from midstream.cli.journal import Journal, with_journal
 from midstream.cli.options import RUNS, read_if_dash, takes
 from midstream.cli.output import FINISHED, answer, columns, say, say_object
@@ -65,7 +65,7 @@ def runs(options: Options, everywhere: bool, limit: int, after: str | None) -> i
         if options.is_json:
             say_object(*map(run_object, shown))
         elif shown:
-            say(*listed(shown, now=SystemClock().now(), with_folders=everywhere))
+            say(*listed(shown, now=journal.clock.now(), with_folders=everywhere))
         elif begin is not None:
             say(f"No runs behind {after}.")
         else:
@@ -91,7 +91,7 @@ def show(options: Options, run: str, drawn: bool) -> int:
         stands = await opened(journal.store, kept.id)
         facts = await journal.store.read(kept.id)
         if drawn:
-            _draw(options, kept, stands, facts)
+            _draw(options, kept, stands, facts, now=journal.clock.now())
             return FINISHED
         shown = Shown(
             kept=kept,
@@ -101,13 +101,15 @@ def show(options: Options, run: str, drawn: bool) -> int:
             refused=await refused(journal.store, stands),
             journal=journal.shown,
         )
-        answer(options, shown_object(shown), *shown_lines(shown, now=SystemClock().now()))
+        answer(options, shown_object(shown), *shown_lines(shown, now=journal.clock.now()))
         return FINISHED
 
     return with_journal(options, work)
 
 
-def _draw(options: Options, kept: KeptRun, run: Run, facts: Sequence[Envelope]) -> None:
+def _draw(
+    options: Options, kept: KeptRun, run: Run, facts: Sequence[Envelope], *, now: float
+) -> None:
     """Draw the workflow of a run with the states it was in marked.
 
     For a program the machine, and for each state that was visited how often and for how long.
@@ -118,8 +120,8 @@ def _draw(options: Options, kept: KeptRun, run: Run, facts: Sequence[Envelope]) 
 
     graph = graph_of(definition_of(run))
     # Of a run nobody runs, the time since its last fact is nobody's.
-    now = SystemClock().now() if kept.owner else kept.summary.updated_at
-    marks = marks_from(facts, graph, now=now)
+    until = now if kept.owner else kept.summary.updated_at
+    marks = marks_from(facts, graph, now=until)
     if options.is_json:
         say_object({"type": "graph", "run": kept.id, "graph": graph} | marks_object(marks))
     else:
@@ -282,7 +284,7 @@ def stop(options: Options, run: str) -> int:
                 async with journal.attached(kept.id) as machine:
                     await machine.stop(STOPPED_FROM_OUTSIDE)
             else:
-                await stop_here(journal.store, SystemClock(), kept.id, reason=STOPPED_FROM_OUTSIDE)
+                await stop_here(journal.store, journal.clock, kept.id, reason=STOPPED_FROM_OUTSIDE)
             ended = await opened(journal.store, kept.id)
             unheard += [mail.text for mail in await refused(journal.store, ended)]
         told = {"type": "stopped", "run": kept.id, "text": how, "unheard": unheard}

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from midstream._version import __version__
-from midstream.app.assembly import Options, SystemClock
+from midstream.app.assembly import Options
 from midstream.cli.journal import Journal, with_journal
 from midstream.cli.options import JSON, takes
 from midstream.cli.output import FAILED, FINISHED, answer, note, say, say_object
@@ -99,7 +99,7 @@ def undo(options: Options, run: str, put_back: bool) -> int:
     from midstream.runtime.engine import redo, run_repository, time_travel
 
     async def work(journal: Journal) -> "tuple[Fork, Run, Sequence[Returned]]":
-        store, clock = journal.store, SystemClock()
+        store, clock = journal.store, journal.clock
         kept = await found(store, run)
         point = await time_travel.before_last_turn(store, kept.id)
         if not kept.is_foreign and not kept.summary.is_over:
@@ -135,7 +135,7 @@ def redo(options: Options, run: str) -> int:
         kept = await found(store, run)
         way = await redo.way_forward(store, kept.id)
         if not kept.summary.is_over:
-            await stop_here(store, SystemClock(), kept.id, reason=redo.REDONE)
+            await stop_here(store, journal.clock, kept.id, reason=redo.REDONE)
         made, returned = await redo.gone_forward(store, way, Path(way.workspace))
         stands = None if made is None else await opened(store, made.id)
         return way, made, stands, returned
@@ -284,7 +284,7 @@ def _send(options: Options, run: str, url: str, content: bool) -> int:
 
     async def work(journal: Journal) -> Sent:
         return await export_run(
-            journal.store, (await found(journal.store, run)).id, to, SystemClock()
+            journal.store, (await found(journal.store, run)).id, to, journal.clock
         )
 
     sent = with_journal(options, work)

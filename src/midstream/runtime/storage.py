@@ -435,7 +435,7 @@ class Pool(Protocol):
         after which to ask again.
         """
 
-    async def now(self) -> float:
+    def now(self) -> float:
         """Return the time all workers agree on, in seconds since 1970, whatever a machine's clock says."""
 
 

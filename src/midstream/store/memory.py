@@ -507,7 +507,7 @@ class MemoryStore:
         self._contents.supplies.update({name: (rest, now) for name, rest in left.items()})
         return 0.0
 
-    async def now(self) -> float:
+    def now(self) -> float:
         """Return the time of this process."""
         return self._now()
 

@@ -55,6 +55,9 @@ from midstream.runtime.storage import (
 from midstream.testing.contracts import JournalContract, fact, facts, soon
 from midstream.views.listing import ACTIVE, ENDED, Standing
 
+_ALIKE_S = 600.0
+"""Clocks of stores are less apart than this, on a machine that stands still for minutes."""
+
 Another: TypeAlias = Callable[[], Awaitable[Store]]
 Cut: TypeAlias = Callable[[Store], Awaitable[None]]
 
@@ -1352,7 +1355,7 @@ class PoolContract:
     @soon
     async def test_what_is_due_later_is_owed_later(self, store: SharedStore) -> None:
         await store.append("r", 0, started("r"))
-        for due_at, found in ((await store.now() + 3600, []), (await store.now() - 1, ["r"])):
+        for due_at, found in ((store.now() + 3600, []), (store.now() - 1, ["r"])):
             await store.claim("r")
             await store.release("r", due_at)
             assert await _taken(store) == found
@@ -1598,5 +1601,6 @@ class PoolContract:
     @soon
     async def test_the_time_goes_on(self, store: SharedStore, another: Another) -> None:
         other = cast(SharedStore, await another())
-        first = await store.now()
-        assert first <= await other.now() <= await store.now()
+        first = store.now()
+        assert first <= store.now()
+        assert abs(other.now() - first) < _ALIKE_S

@@ -12,6 +12,7 @@ import secrets
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -34,7 +35,7 @@ FORGOTTEN_S: Final = 600
 _BEAT: Final = f"""
 update midstream.owners set server = midstream.server(), lock = %(lock)s, seen_at = clock_timestamp(),
     expires_at = clock_timestamp() + interval '{TTL_S} s'
-where name = %(me)s returning true
+where name = %(me)s returning extract(epoch from seen_at)::double precision
 """  # nosec B608  # numbers of ours
 
 _BORN: Final = f"""
@@ -51,10 +52,37 @@ delete from midstream.owners o where expires_at < clock_timestamp() - interval '
 """  # nosec B608  # numbers of ours
 
 
+class ServerTime:
+    """The server's clock, as it was when it was last asked: this machine's own may be an hour off.
+
+    What it is off by is known to half of the time an answer took.
+    """
+
+    def __init__(self) -> None:
+        self._ahead_s = time.time() - time.monotonic()
+
+    def now(self) -> float:
+        """Return the time there, in seconds since 1970. From any thread."""
+        return time.monotonic() + self._ahead_s
+
+    def ask(self, connection: Connection) -> None:
+        """Ask what time it is."""
+        began = time.monotonic()
+        ((said,),) = connection.execute(
+            "select extract(epoch from clock_timestamp())::double precision"
+        ).fetchall()
+        self.said(said, began)
+
+    def said(self, said: float, began: float) -> None:
+        """Hear what time it was while an answer was waited for since `began`, by our monotonic clock."""
+        self._ahead_s = said - (began + time.monotonic()) / 2
+
+
 class Life:
     """This owner's life: made once it is needed, by the thread that has the link of it."""
 
-    def __init__(self, me: str, host: str) -> None:
+    def __init__(self, me: str, host: str, clock: ServerTime) -> None:
+        self._clock = clock
         self._me = me
         self._host = host
         self._lock = 0
@@ -76,7 +104,10 @@ class Life:
 
     def _beat(self, connection: Connection) -> None:
         values = {"me": self._me, "host": self._host, "pid": os.getpid(), "lock": self._lock}
-        if not connection.execute(_BEAT.encode(), values).fetchall():
+        began = time.monotonic()
+        if beat := connection.execute(_BEAT.encode(), values).fetchall():
+            self._clock.said(beat[0][0], began)
+        else:
             connection.execute(_BORN.encode(), values)
 
     def announce(self, link: Link, worker: WorkerInfo) -> None:

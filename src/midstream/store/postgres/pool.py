@@ -164,12 +164,6 @@ def admit(link: Link, wanted: Mapping[str, Rate], amount: float) -> float:
     return float(wait)
 
 
-def now(link: Link) -> float:
-    """Return the time of the database."""
-    ((now,),) = link.rows("select extract(epoch from clock_timestamp())::double precision")
-    return float(now)
-
-
 _OUTLOOK: Final = f"""
 with dead as materialized ({_DEAD})
 select exists({_CUT}) or exists({_DUE}) or exists({_SENT}), (

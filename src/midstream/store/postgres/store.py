@@ -42,7 +42,15 @@ from midstream.store.commit_watch import ANY, Watch
 from midstream.store.owners import new_name
 from midstream.store.postgres import cache, catalogue, inbox, leases, pool, reading, tables
 from midstream.store.postgres.appends import Append, Writing, adopt_fork
-from midstream.store.postgres.life import LIFE, OFFERED, Ear, Life, require_session, see_server
+from midstream.store.postgres.life import (
+    LIFE,
+    OFFERED,
+    Ear,
+    Life,
+    ServerTime,
+    require_session,
+    see_server,
+)
 from midstream.store.postgres.link import Address, Link, explained
 from midstream.store.postgres.looking import Looking
 from midstream.store.refusals import closed
@@ -63,9 +71,16 @@ class PostgresStore:
     is_lasting = True
 
     def __init__(
-        self, address: Address, *, host: str, person: str, blobs: cache.Blobs | None = None
+        self,
+        address: Address,
+        clock: ServerTime,
+        *,
+        host: str,
+        person: str,
+        blobs: cache.Blobs | None = None,
     ) -> None:
         self._address = address
+        self._clock = clock
         self._me = new_name()
         self._host, self._person = host, person
         self._blobs = blobs
@@ -73,7 +88,7 @@ class PostgresStore:
         self._closing = threading.Lock()
         self._mine: set[str] = set()
         self._may_have_mail = True
-        self._life = Life(self._me, host)
+        self._life = Life(self._me, host, self._clock)
         self._living = Link(address, begin=self._life.begin, more=LIFE)
         self._is_alive = False
         self._links = [Link(address, begin=begin) for begin in (see_server, None, None)]
@@ -106,15 +121,16 @@ class PostgresStore:
             WorldTrouble: it cannot be reached or used.
             UserMistake: it is no address.
         """
-        address = Address(url)
+        address, clock = Address(url), ServerTime()
         link = Link(address, patience_s=0.0)
         try:
             link.do(tables.prepare)
+            link.do(clock.ask)
         except Exception as error:
             raise explained(error, address) from error
         finally:
             link.close()
-        return cls(address, host=host, person=person, blobs=blobs)
+        return cls(address, clock, host=host, person=person, blobs=blobs)
 
     # --- the journal ----------------------------------------------------------------------------
 
@@ -365,9 +381,9 @@ class PostgresStore:
         """Take from all of the supplies, or from none."""
         return await self._keeper.submit(partial(pool.admit, wanted=wanted, amount=amount))
 
-    async def now(self) -> float:
+    def now(self) -> float:
         """Return the time of the database."""
-        return await self._reader.submit(pool.now)
+        return self._clock.now()
 
     # --- snapshots and the blob store -------------------------------------------------------------
 
