@@ -131,7 +131,7 @@ begin
     return 0;
 end
 $$;
-"""
+"""  # nosec B608  # numbers of ours
 
 _STEPS: Final = ((1, _FIRST),)
 """For each version the least one whose midstream may use the tables after it, and what makes it."""
