@@ -19,6 +19,7 @@ NAMES = (
     "send_latency",
     "watching",
     "in_browser",
+    "many_machines",
     "parked_memory",
     "long_runs",
     "many_runs",

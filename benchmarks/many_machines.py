@@ -1,0 +1,507 @@
+"""The journal in PostgreSQL and the workers on it, on a server of its own that waits for the disk.
+
+Everything stands beside what bare psycopg connections to the same server need for the least that could do
+the same job. Without PostgreSQL's server programs, or psycopg, nothing is measured.
+"""
+
+import asyncio
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from time import perf_counter
+
+import msgspec
+from support.model_server import Reply
+from support.postgres import LACKING, PostgresServer
+
+from benchmarks.measuring import Figure, alone, in_turn, on_a_loop, percentile, progress
+from midstream.core.events import WorkflowOutput
+from midstream.core.notices import Envelope
+from midstream.runtime.engine.remote import RemoteMachine
+from midstream.runtime.storage import PAGE, Placement
+from midstream.store.encoding import body_of
+from midstream.testing.fakes import JumpingClock
+from midstream.testing.store_contracts import started
+
+ROOT = Path(__file__).parents[1]
+FACT = 1_000
+"""Characters of each fact."""
+
+RUNS, WATCHERS = 32, 50
+WORDS = "No: keep the old name, and leave the tests as they are."
+BARE = "a bare durable insert of the same bytes"
+TALK = {
+    "workflow_name": "talk",
+    "contexts": [{"name": "talk"}],
+    "agents": [{"agent_role": "dude", "context": "talk"}],
+    "states": [{"name": "start", "agent": "dude", "next": "stop"}, {"name": "stop"}],
+}
+STARTER = """
+import asyncio, json, sys
+import midstream
+
+async def main():
+    async with midstream.open(".") as engine:
+        for _ in range(int(sys.argv[2])):
+            await engine.start(json.loads(sys.argv[1]), "go", queue="later")
+
+asyncio.run(main())
+"""
+IDLE_S = 20
+
+
+def measure(is_quick: bool) -> list[Figure]:
+    """Return what appends, words, waiting runs and workers come to on a shared journal."""
+    lacking = LACKING or ("" if find_spec("psycopg") else "psycopg is not installed")
+    if lacking:
+        progress(f"many_machines is left out: {lacking}")
+        return []
+    with PostgresServer.made(is_durable=True, max_connections=200) as server:
+        return [
+            *_appends(server, is_quick),
+            *_words(server, is_quick),
+            *_listing(server, is_quick),
+            *_idle(server, is_quick),
+            *_throughput(server, is_quick),
+        ]
+
+
+# --- appends --------------------------------------------------------------------------------------
+
+
+def _fact(run: str, seq: int) -> Envelope:
+    return Envelope(run=run, at=float(seq), event=WorkflowOutput(text="m" * FACT), seq=seq)
+
+
+def _appended(address: str, runs: int, each: int) -> float:
+    """Return the microseconds an append takes, of so many runs of one process that append at once."""
+    from midstream.store.postgres.store import PostgresStore
+
+    async def run(store: PostgresStore, id: str) -> None:
+        for seq in range(2, each + 2):
+            await store.append(id, seq - 1, [_fact(id, seq)])
+
+    async def all_of_them() -> float:
+        store = await asyncio.to_thread(PostgresStore.opened, address)
+        ids = [f"run{number}-{time.monotonic_ns()}" for number in range(runs)]
+        for id in ids:
+            await store.append(id, 0, started(id))
+            await store.claim(id)
+        began = perf_counter()
+        await asyncio.gather(*(run(store, id) for id in ids))
+        took = perf_counter() - began
+        await store.aclose()
+        return took / (runs * each) * 1e6
+
+    return on_a_loop(all_of_them)
+
+
+def _bare(address: str, connections: int, each: int) -> float:
+    """Return the microseconds an insert takes, of so many connections that commit one at a time."""
+    import psycopg
+
+    body = body_of(_fact("bare", 1))
+    with psycopg.connect(address, autocommit=True) as first:
+        first.execute(
+            "create table if not exists bare(seq bigint generated always as identity, body bytea)"
+        )
+    ready = threading.Barrier(connections + 1)
+
+    def commit() -> None:
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("insert into bare(body) values (%s)", (body,), prepare=True)
+            ready.wait()
+            for _ in range(each):
+                connection.execute("insert into bare(body) values (%s)", (body,), prepare=True)
+
+    threads = [threading.Thread(target=commit) for _ in range(connections)]
+    for thread in threads:
+        thread.start()
+    ready.wait()
+    began = perf_counter()
+    for thread in threads:
+        thread.join()
+    return (perf_counter() - began) / (connections * each) * 1e6
+
+
+@contextlib.contextmanager
+def _program(name: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    """Give a program of ours that ends with its stdin."""
+    command = [sys.executable, "-m", f"benchmarks.programs.{name}", *words]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        process.communicate()
+
+
+def _line(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def _watched(address: str, each: int) -> float:
+    """Return the same of many runs, which tasks of another process wait for."""
+    from midstream.store.postgres.store import PostgresStore
+
+    async def append_all() -> float:
+        store = await asyncio.to_thread(PostgresStore.opened, address)
+        ids = [f"run{number}-{time.monotonic_ns()}" for number in range(RUNS)]
+        for id in ids:
+            await store.append(id, 0, started(id))
+            await store.claim(id)
+
+        async def run(id: str) -> None:
+            for seq in range(2, each + 2):
+                await store.append(id, seq - 1, [_fact(id, seq)])
+
+        with _program("machines_watcher", address, str(WATCHERS), *ids) as watcher:
+            await asyncio.to_thread(_line, watcher)
+            began = perf_counter()
+            await asyncio.gather(*map(run, ids))
+            took = perf_counter() - began
+        await store.aclose()
+        return took / (RUNS * each) * 1e6
+
+    return on_a_loop(append_all)
+
+
+def _appends(server: PostgresServer, is_quick: bool) -> list[Figure]:
+    alone_, together, rounds = (5, 3, 1) if is_quick else (500, 100, 9)
+    address = server.database()
+    one, bare_one, many, watched, bare_many = in_turn(
+        rounds,
+        lambda: _appended(address, 1, alone_),
+        lambda: _bare(address, 1, alone_),
+        lambda: _appended(address, RUNS, together),
+        lambda: _watched(address, together),
+        lambda: _bare(address, RUNS, together),
+    )
+    return [
+        Figure(
+            name="PostgreSQL: a durable append of 1 KB",
+            unit="µs",
+            values=one,
+            floor=BARE,
+            floors=bare_one,
+            aim=1.5,
+        ),
+        Figure(
+            name=f"PostgreSQL: an append, {RUNS} runs at once",
+            unit="µs",
+            values=many,
+            floor=f"the same insert by {RUNS} connections at once",
+            floors=bare_many,
+            aim=round(1 / 0.6, 2),
+            note=f"{_a_second(many)} a second, {_a_second(bare_many)} bare",
+        ),
+        Figure(
+            name=f"PostgreSQL: the same with {WATCHERS} watchers",
+            unit="µs",
+            values=watched,
+            floor="without watchers",
+            floors=many,
+            note=f"{_a_second(watched)} a second; the watchers are in another process",
+        ),
+    ]
+
+
+def _a_second(values: tuple[float, ...]) -> int:
+    return round(1e6 / statistics.median(values))
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _words(server: PostgresServer, is_quick: bool) -> list[Figure]:
+    count, rounds = (3, 1) if is_quick else (150, 5)
+    ours: list[list[float]] = []
+    floors: list[list[float]] = []
+    for _ in range(rounds):
+        address = server.database()
+        with _program("machines_owner", address) as owner:
+            run = _until(owner, "run")
+            floors.append(_rung(address, owner, count))
+            ours.append(asyncio.run(_said(address, owner, run, count)))
+
+    def figure(percent: float, aim: float) -> Figure:
+        return Figure(
+            name=f"PostgreSQL: words in one process to the stream closed in another, p{percent:.0f}",
+            unit="ms",
+            values=tuple(percentile(samples, percent) for samples in ours),
+            floor="a bare commit, and a NOTIFY that wakes a bare connection",
+            floors=tuple(percentile(samples, percent) for samples in floors),
+            aim=aim,
+        )
+
+    return [figure(50, 3), figure(99, 6)]
+
+
+def _until(process: "subprocess.Popen[str]", word: str) -> str:
+    """Return what stands behind a word, once a line begins with it."""
+    while line := _line(process):
+        if line.startswith(word):
+            return line.removeprefix(word).strip()
+    raise RuntimeError("the other process has ended")
+
+
+def _rung(address: str, owner: "subprocess.Popen[str]", count: int) -> list[float]:
+    """Return milliseconds from before a commit until a connection of the other process is woken."""
+    import psycopg
+
+    samples: list[float] = []
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("create table bare(words text)")
+        while not connection.execute(
+            "select from pg_stat_activity where query = 'listen floor'"
+        ).rowcount:
+            time.sleep(0.01)
+        for number in range(count + 3):
+            began = time.monotonic_ns()
+            connection.execute("insert into bare values (%s)", (WORDS,), prepare=True)
+            connection.execute("select pg_notify('floor', '')", prepare=True)
+            woken = int(_until(owner, "rung"))
+            if number >= 3:
+                samples.append((woken - began) / 1e6)
+    return samples
+
+
+async def _said(address: str, owner: "subprocess.Popen[str]", run: str, count: int) -> list[float]:
+    """Return milliseconds from `say` until the reply under way in the other process was cut."""
+    from midstream.store.postgres.store import PostgresStore
+
+    samples: list[float] = []
+    store = await asyncio.to_thread(PostgresStore.opened, address)
+    machine = await RemoteMachine.attached(
+        store, run, sockets=None, clock=JumpingClock(time.time())
+    )
+    for number in range(count + 3):
+        await asyncio.sleep(0.05)
+        began = time.monotonic_ns()
+        saying = asyncio.create_task(machine.say(WORDS))
+        closed = int(await asyncio.to_thread(_until, owner, "closed"))
+        await saying
+        if number >= 3:
+            samples.append((closed - began) / 1e6)
+    await machine.aclose()
+    await store.aclose()
+    return samples
+
+
+# --- many runs ------------------------------------------------------------------------------------
+
+
+def _filled(server: PostgresServer, runs: int) -> str:
+    """Return a database of so many runs that wait for a person."""
+    from midstream.store.postgres.store import PostgresStore
+
+    address = server.database()
+
+    async def first() -> None:
+        store = await asyncio.to_thread(PostgresStore.opened, address)
+        await store.append("first", 0, started("first"))
+        await store.assign("first", Placement())
+        await store.aclose()
+
+    asyncio.run(first())
+    copied = (
+        "seq, head, format, summary, workspace, kind, named, is_foreign, host, queue, person,"
+        " repository, revision, push"
+    )
+    name = address.rpartition("/")[2]
+    server.sql(
+        f"insert into midstream.runs(id, standing, written_at, {copied})"
+        f" select 'run' || n, 'waiting', n, {copied} from midstream.runs, generate_series(1, {runs}) n",
+        name,
+    )
+    server.sql("delete from midstream.runs where id = 'first'", name)
+    server.sql("vacuum analyze", name)
+    return address
+
+
+def _listing(server: PostgresServer, is_quick: bool) -> list[Figure]:
+    import psycopg
+
+    from midstream.store.postgres.store import PostgresStore
+    from midstream.views.listing import Summary
+
+    runs, rounds = (2 * PAGE, 1) if is_quick else (100_000, 9)
+    address = _filled(server, runs)
+    page = (
+        "select id, summary from midstream.runs where kind = 'workflow' and standing = 'waiting'"
+        f" and seq > 0 order by written_at desc, id desc limit {PAGE}"
+    )
+
+    def ours() -> float:
+        async def once() -> float:
+            store = await asyncio.to_thread(PostgresStore.opened, address)
+            await store.listing()  # once for the connection's sake
+            began = perf_counter()
+            found = await store.listing()
+            took = perf_counter() - began
+            await store.aclose()
+            assert len(found) == PAGE
+            return took * 1e3
+
+        return on_a_loop(once)
+
+    def bare() -> float:
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(page.encode()).fetchall()
+            began = perf_counter()
+            rows = connection.execute(page.encode()).fetchall()
+            for _, summary in rows:
+                msgspec.json.decode(summary, type=Summary)
+            return (perf_counter() - began) * 1e3
+
+    values, floors = in_turn(rounds, ours, bare)
+    return [
+        Figure(
+            name=f"PostgreSQL: the newest {PAGE} of {runs:,} runs",
+            unit="ms",
+            values=values,
+            floor="the same rows by a bare indexed query, decoded",
+            floors=floors,
+            aim=100,
+            aim_on="value",
+        )
+    ]
+
+
+# --- workers --------------------------------------------------------------------------------------
+
+
+def _environment(folder: Path, address: str, model: str = "http://127.0.0.1:9") -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "MIDSTREAM_CONFIG_HOME": str(folder / "config"),
+        "MIDSTREAM_STATE_HOME": str(folder / "state"),
+        "MIDSTREAM_HOST": "bench",
+        "MIDSTREAM_JOURNAL": address,
+        "MIDSTREAM_MODEL": "openai:gpt-5.6-luna",
+        "OPENAI_API_KEY": "none",
+        "OPENAI_BASE_URL": model,
+    }
+
+
+@contextlib.contextmanager
+def _worker(folder: Path, env: dict[str, str], runs: int = 16) -> Iterator[None]:
+    """Give a worker that takes runs."""
+    command = [sys.executable, "-m", "midstream", "worker", "--json", "--max-runs", str(runs)]
+    with (
+        (folder / "worker.err").open("ab") as errors,
+        subprocess.Popen(
+            command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=errors
+        ) as process,
+    ):
+        assert process.stdout is not None
+        process.stdout.readline()
+        threading.Thread(target=process.stdout.read, daemon=True).start()
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def _idle(server: PostgresServer, is_quick: bool) -> list[Figure]:
+    runs, seconds = (100, 0.5) if is_quick else (10_000, IDLE_S)
+    crowded, empty = _filled(server, runs), _filled(server, 0)
+    if not is_quick:
+        time.sleep(1)
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        folder = Path(name)
+        for address in (crowded, empty):
+            stack.enter_context(_worker(folder, _environment(folder, address)))
+        time.sleep(seconds / 4)
+        before = [_transactions(server, each) for each in (crowded, empty)]
+        time.sleep(seconds)
+        after = [_transactions(server, each) for each in (crowded, empty)]
+    beside, alone_ = (float(last - first) for first, last in zip(before, after, strict=True))
+    return [
+        Figure(
+            name=f"PostgreSQL: an idle worker where {runs:,} runs wait",
+            unit=f"transactions in {seconds:g} s",
+            values=(beside,),
+            floor="the same where none does: its heartbeats, one every two seconds",
+            floors=(alone_,),
+        )
+    ]
+
+
+def _transactions(server: PostgresServer, address: str) -> int:
+    """Return how many transactions there were in a database; the question is asked from another."""
+    name = address.rpartition("/")[2]
+    query = f"select xact_commit + xact_rollback from pg_stat_database where datname = '{name}'"
+    ((count,),) = server.sql(query)
+    return int(str(count))
+
+
+def _throughput(server: PostgresServer, is_quick: bool) -> list[Figure]:
+    runs, pieces, rounds = (2, 2, 1) if is_quick else (96, 20, 3)
+    numbers = (1,) if is_quick else (1, 2, 4)
+    values = in_turn(rounds, *(_of(server, number, runs, pieces) for number in numbers))
+    return [
+        Figure(
+            name=f"PostgreSQL: runs a second, workers: {number}",
+            unit="/s",
+            values=rates,
+            floor="one worker" if number > 1 else "",
+            floors=values[0] if number > 1 else (),
+            note=f"each run a reply that streams for {pieces / 10:g} s; 16 at once in a worker",
+        )
+        for number, rates in zip(numbers, values, strict=True)
+    ]
+
+
+def _of(server: PostgresServer, workers: int, runs: int, pieces: int) -> Callable[[], float]:
+    return lambda: _driven(server, workers, runs, pieces)
+
+
+def _driven(server: PostgresServer, workers: int, runs: int, pieces: int) -> float:
+    """Return how many runs a second so many workers end, whose model streams slowly."""
+    address = server.database()
+    name = address.rpartition("/")[2]
+    with tempfile.TemporaryDirectory() as home, contextlib.ExitStack() as stack:
+        folder = Path(home)
+        model = stack.enter_context(_model(folder, runs, pieces))
+        env = _environment(folder, address, model)
+        begin = [sys.executable, "-c", STARTER, msgspec.json.encode(TALK).decode(), str(runs)]
+        subprocess.run(begin, cwd=folder, env=env, check=True)
+        for _ in range(workers):
+            stack.enter_context(_worker(folder, env))
+        time.sleep(0.5)
+        began = perf_counter()
+        server.sql("update midstream.runs set queue = 'default'", name)
+        server.sql("select pg_notify('midstream_offered', '')", name)
+        over = "select count(*) from midstream.runs where standing = 'finished'"
+        while server.sql(over, name) != [(runs,)]:
+            assert perf_counter() - began < 300, (folder / "worker.err").read_text()[-2000:]
+            time.sleep(0.05)
+        return runs / (perf_counter() - began)
+
+
+@contextlib.contextmanager
+def _model(folder: Path, replies: int, pieces: int) -> Iterator[str]:
+    """Give the address of a model's server in a process of its own."""
+    script = folder / "script.json"
+    reply = Reply(chunks=tuple(f"{number:03d} " for number in range(pieces)), delay_s=0.1)
+    script.write_bytes(msgspec.json.encode([reply] * replies * 2))
+    command = [sys.executable, "-m", "support.openai_server", "--script", str(script)]
+    with subprocess.Popen(
+        command, cwd=ROOT / "tests", stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield _line(process)
+        process.terminate()
+
+
+if __name__ == "__main__":
+    alone(measure)
