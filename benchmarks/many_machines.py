@@ -36,6 +36,9 @@ FACT = 1_000
 """Characters of each fact."""
 
 RUNS, WATCHERS = 32, 50
+SPOKEN = 20
+"""Runs that words are said to in turn: whoever interrupts one run all the time is queued."""
+
 WORDS = "No: keep the old name, and leave the tests as they are."
 BARE = "a bare durable insert of the same bytes"
 TALK = {
@@ -222,15 +225,15 @@ def _a_second(values: tuple[float, ...]) -> int:
 
 
 def _words(server: PostgresServer, is_quick: bool) -> list[Figure]:
-    count, rounds = (3, 1) if is_quick else (150, 5)
+    count, rounds = (3, 1) if is_quick else (57, 5)
     ours: list[list[float]] = []
     floors: list[list[float]] = []
     for _ in range(rounds):
         address = server.database()
-        with _program("machines_owner", address) as owner:
-            run = _until(owner, "run")
+        with _program("machines_owner", address, str(SPOKEN)) as owner:
+            runs = _until(owner, "run").split()
             floors.append(_rung(address, owner, count))
-            ours.append(asyncio.run(_said(address, owner, run, count)))
+            ours.append(asyncio.run(_said(address, owner, runs, count)))
 
     def figure(percent: float, aim: float) -> Figure:
         return Figure(
@@ -251,6 +254,14 @@ def _until(process: "subprocess.Popen[str]", word: str) -> str:
         if line.startswith(word):
             return line.removeprefix(word).strip()
     raise RuntimeError("the other process has ended")
+
+
+def _cut(owner: "subprocess.Popen[str]") -> int:
+    """Return when a reply was cut, once it was and the next one streams: either is told first."""
+    told: dict[str, str] = {}
+    while len(told) < 2 and (line := _line(owner)):
+        told |= {line.split()[0]: line.split()[-1]}
+    return int(told["closed"])
 
 
 def _rung(address: str, owner: "subprocess.Popen[str]", count: int) -> list[float]:
@@ -274,24 +285,26 @@ def _rung(address: str, owner: "subprocess.Popen[str]", count: int) -> list[floa
     return samples
 
 
-async def _said(address: str, owner: "subprocess.Popen[str]", run: str, count: int) -> list[float]:
+async def _said(
+    address: str, owner: "subprocess.Popen[str]", runs: list[str], count: int
+) -> list[float]:
     """Return milliseconds from `say` until the reply under way in the other process was cut."""
     from midstream.store.postgres.store import PostgresStore
 
     samples: list[float] = []
     store = await asyncio.to_thread(PostgresStore.opened, address)
-    machine = await RemoteMachine.attached(
-        store, run, sockets=None, clock=JumpingClock(time.time())
-    )
+    clock = JumpingClock(time.time())
+    machines = [await RemoteMachine.attached(store, run, sockets=None, clock=clock) for run in runs]
     for number in range(count + 3):
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.03)
         began = time.monotonic_ns()
-        saying = asyncio.create_task(machine.say(WORDS))
-        closed = int(await asyncio.to_thread(_until, owner, "closed"))
+        saying = asyncio.create_task(machines[number % SPOKEN].say(WORDS))
+        closed = await asyncio.to_thread(_cut, owner)
         await saying
         if number >= 3:
             samples.append((closed - began) / 1e6)
-    await machine.aclose()
+    for machine in machines:
+        await machine.aclose()
     await store.aclose()
     return samples
 

@@ -1,8 +1,8 @@
-"""A process whose run streams without end, in a database: `ADDRESS`.
+"""A process whose runs stream without end, in a database: `ADDRESS COUNT`.
 
-It says `run` and its id; then `closed` when a reply was cut, with the nanoseconds of the machine's
-monotonic clock, which all processes share; and, when the channel `floor` is rung, `rung` and when its
-connection was woken.
+It says `run` and their ids once all stream; then `streams` when another reply does, and `closed` when one
+was cut, with the nanoseconds of the machine's monotonic clock, which all processes share; and, when the
+channel `floor` is rung, `rung` and when its connection was woken.
 """
 
 import asyncio
@@ -34,14 +34,19 @@ TALK = define(
 
 
 class EndlessModel:
-    """Streams a word fifty times a second. See the port `Model`."""
+    """Streams five words a second. See the port `Model`."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Semaphore(0)
 
     async def request(self, request: ModelRequest, listener: ReplyListener) -> ModelReply:
         """Never reply."""
+        say("streams")
+        self.began.release()
         try:
             while True:
                 listener.text("word ")
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.2)
         finally:
             say(f"closed {time.monotonic_ns()}")
 
@@ -60,14 +65,17 @@ def hear(address: str) -> None:
             say(f"rung {time.monotonic_ns()}")
 
 
-async def main(address: str) -> None:
+async def main(address: str, count: int) -> None:
     """Run until stdin ends."""
     store = await asyncio.to_thread(PostgresStore.opened, address)
-    world = fake_world(EndlessModel(), journal=store, clock=SystemClock())
+    model = EndlessModel()
+    world = fake_world(model, journal=store, clock=SystemClock())
     engine = LocalEngine(world, store)
     try:
-        machine = await engine.start(TALK)
-        say(f"run {machine.id}")
+        ids = [(await engine.start(TALK)).id for _ in range(count)]
+        for _ in ids:
+            await model.began.acquire()
+        say(f"run {' '.join(ids)}")
         threading.Thread(target=hear, args=(address,), daemon=True).start()
         await asyncio.to_thread(sys.stdin.read)
     finally:
@@ -75,4 +83,4 @@ async def main(address: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
