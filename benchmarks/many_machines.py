@@ -72,7 +72,7 @@ def measure(is_quick: bool) -> list[Figure]:
             *_appends(server, is_quick),
             *_words(server, is_quick),
             *_listing(server, is_quick),
-            *_idle(server, is_quick),
+            *([] if is_quick else _idle(server)),
             *_throughput(server, is_quick),
         ]
 
@@ -425,11 +425,9 @@ def _worker(folder: Path, env: dict[str, str], runs: int = 16) -> Iterator[None]
             process.kill()
 
 
-def _idle(server: PostgresServer, is_quick: bool) -> list[Figure]:
-    runs, seconds = (100, 0.5) if is_quick else (10_000, IDLE_S)
+def _idle(server: PostgresServer) -> list[Figure]:
+    runs, seconds = 10_000, IDLE_S
     crowded, empty = _filled(server, runs), _filled(server, 0)
-    if not is_quick:
-        time.sleep(1)
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         for address in (crowded, empty):
