@@ -408,6 +408,10 @@ class Pool(Protocol):
     (`release`); or it was sent something. A fork that nobody has run is owed nothing before that.
     """
 
+    @property
+    def host(self) -> str:
+        """Return what this machine is called, for runs of its folders; "" where there is only one."""
+
     async def assign(self, run: str, placement: Placement) -> None:
         """Say where a run belongs; where it is new, before its first fact.
 

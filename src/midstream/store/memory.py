@@ -433,6 +433,8 @@ class MemoryStore:
 
     # --- workers ----------------------------------------------------------------------------------
 
+    host = ""
+
     async def assign(self, run: str, placement: Placement) -> None:
         """Say where a run belongs."""
         self._refuse_closed()

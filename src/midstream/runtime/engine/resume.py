@@ -33,7 +33,7 @@ from midstream.runtime.engine.open_run import found, opened
 from midstream.runtime.places import placement_of
 from midstream.runtime.ports import Clock, Handlers, Machine
 from midstream.runtime.state_machine import WorkflowStateMachine
-from midstream.runtime.storage import KeptRun, Mail, Store, walk
+from midstream.runtime.storage import KeptRun, Mail, Pool, Store, walk
 from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.system.offloop import in_thread
 from midstream.views.listing import Standing
@@ -134,11 +134,11 @@ async def cut_runs(store: Store, workspace: Path, limit: int | None = None) -> l
     was written last comes last; of each of these groups there are no more than `limit`.
     """
     here = str(workspace)
-    found = await _cut(walk(store, workspace=here, status=_OWED), limit)
-    found += await _cut(walk(store, workspace=here, kind="workflow", status=_WAITING), limit)
+    found = await _cut(store, walk(store, workspace=here, status=_OWED), limit)
+    found += await _cut(store, walk(store, workspace=here, kind="workflow", status=_WAITING), limit)
     for id in {mail.run for mail in await store.mail("")} - {kept.id for kept in found}:
         kept = await store.run(id)
-        if kept is not None and kept.summary.workspace in (here, "") and _is_cut(kept):
+        if kept is not None and kept.summary.workspace in (here, "") and _is_cut(store, kept):
             found.append(kept)
     newest = sorted(found, key=lambda kept: kept.place)
     return newest if limit is None else newest[-limit:]
@@ -148,18 +148,19 @@ _OWED: Final[tuple[Standing, ...]] = ("running", "asking", "suspended")
 _WAITING: Final[tuple[Standing, ...]] = ("waiting",)
 
 
-async def _cut(runs: AsyncIterator[KeptRun], limit: int | None) -> list[KeptRun]:
+async def _cut(store: Store, runs: AsyncIterator[KeptRun], limit: int | None) -> list[KeptRun]:
     found: list[KeptRun] = []
     async for kept in runs:
-        if _is_cut(kept):
+        if _is_cut(store, kept):
             found.append(kept)
         if len(found) == limit:
             break
     return found
 
 
-def _is_cut(kept: KeptRun) -> bool:
-    return not (kept.owner or kept.is_foreign or kept.damaged or kept.summary.is_over)
+def _is_cut(store: Store, kept: KeptRun) -> bool:
+    is_nobodys = not (kept.owner or kept.is_foreign or kept.damaged or kept.summary.is_over)
+    return is_nobodys and is_of_host(store, kept)
 
 
 async def mail_taken(machine: Machine, store: Store) -> None:
@@ -252,7 +253,21 @@ async def _resumable(engine: LocalEngine, id: str, kept: KeptRun | None) -> Run:
             f"Run {id} belongs to another folder.",
             hint=f"Resume it there: midstream resume {id} --workspace {run.workspace}",
         )
+    # One that a worker has taken is its own already.
+    if not kept.owner and not is_of_host(engine.store, kept):
+        host = "" if kept.placement is None else kept.placement.host
+        raise UserMistake(
+            f"Run {id} belongs to the folder {run.workspace} of {host}, which is another machine.",
+            hint=f"Talk to it from here: midstream send {id}. It goes on there, or with its workers.",
+        )
     return run
+
+
+def is_of_host(store: Store, kept: KeptRun) -> bool:
+    """Return whether the folder of a run is on this machine, where machines share their runs."""
+    if not isinstance(store, Pool) or kept.placement is None:
+        return True
+    return kept.placement.host in ("", store.host) or bool(kept.placement.repository)
 
 
 def _fork(kept: KeptRun) -> str:

@@ -82,7 +82,7 @@ class PostgresStore:
         self._address = address
         self._clock = clock
         self._me = new_name()
-        self._host, self._person = host, person
+        self.host, self._person = host, person
         self._blobs = blobs
         self._is_closed = False
         self._closing = threading.Lock()
@@ -255,7 +255,7 @@ class PostgresStore:
         return await self._wrote(run, partial(self._claimed, run=run))
 
     def _claimed(self, link: Link, run: str) -> Claim:
-        claim = leases.claim(link, run, self._me, self._host, self._person)
+        claim = leases.claim(link, run, self._me, self.host, self._person)
         # Known in the thread that takes runs, before it takes any more.
         self._mine.add(run)
         self._may_have_mail = True
