@@ -64,6 +64,8 @@ def test_a_chat_is_chosen_from_the_list_by_its_number(tmp_path: Path, cols: int)
 
         screen = console(tmp_path, *MODEL, "--resume", server=server, cols=cols)
         screen.wait_for("chooses a chat")
+        screen.wait_for("what do birds do")
+        screen.wait_for("zoo")
         shown = flat(screen)
         assert shown.index("what do birds do") < shown.index("zoo")
         assert "dude · 1 turn" in shown
