@@ -6,7 +6,7 @@ from typing import Literal, cast
 
 import pytest
 from deadline import DEADLINE_S, wait_until
-from support.postgres import PostgresServer
+from support.postgres import LACKING, PostgresServer
 
 pytest.importorskip("psycopg")
 
@@ -62,6 +62,7 @@ async def test_a_store_whose_connections_are_cut_goes_on(
         assert await store.read("r") == facts("r", 1, 5)
 
 
+@pytest.mark.skipif(bool(LACKING), reason=LACKING)
 @pytest.mark.parametrize("end", ["stop", "kill"])
 async def test_a_server_that_comes_back_finds_everybody_alive(end: str) -> None:
     with PostgresServer.made() as server:
@@ -197,6 +198,7 @@ async def test_whatever_no_answer_came_of_comes_to_the_same(
         assert [len(await store.read(run)) for run in ("f", "i")] == [1, 1]
 
 
+@pytest.mark.skipif(bool(LACKING), reason=LACKING)
 async def test_a_store_is_closed_soon_though_its_database_is_away() -> None:
     with PostgresServer.made() as server:
         async with opened(server.database()) as (store,):
