@@ -12,9 +12,10 @@ from deadline import DEADLINE_S
 from store_kit import golden
 from support.postgres import LACKING
 
+from midstream.cli.main import exit_code
 from midstream.core import events as e
 from midstream.core.codec import FORMAT
-from midstream.language.errors import UserMistake
+from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.runtime.engine.journal_copy import Copied, copied, put_away
 from midstream.runtime.storage import Mail, Placement, Pool, Store
 from midstream.store.memory import MemoryStore
@@ -165,7 +166,17 @@ class Dying:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
         if name not in (
-            *("claim", "release", "adopt", "append", "post", "delivered", "put", "forget"),
+            *(
+                "claim",
+                "release",
+                "adopt",
+                "append",
+                "post",
+                "delivered",
+                "put",
+                "forget",
+                "assign",
+            ),
         ):
             return found
 
@@ -286,3 +297,56 @@ async def test_killed_while_putting_away_nothing_is_lost_and_nothing_half(old: S
         assert at > 10
         return
     raise AssertionError("it never got to the end")
+
+
+async def test_nothing_is_put_away_into_the_journal_itself(
+    old: SqliteStore, tmp_path: Path
+) -> None:
+    before = await everything(old)
+    same = await asyncio.to_thread(SqliteStore.opened, tmp_path / "source.db")
+    done = await all_put_away(old, same)
+    await same.aclose()
+    assert {each.outcome for each in done.values()} == {"left"}
+    assert all("the same journal" in each.why for each in done.values())
+    assert await everything(old) == before
+
+
+class Unreadable:
+    """A store whose contents cannot be read for now."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def get(self, key: str) -> bytes:
+        raise WorldTrouble("The disk is away.", hint="Mount it.")
+
+
+async def test_a_run_whose_contents_cannot_be_read_is_left_until_they_can(
+    source: SqliteStore, empty: Open
+) -> None:
+    target, ill = await empty(), Unreadable(source)
+    done = await all_copied(ill, target)
+    assert done["a"].outcome == "left"
+    assert "The disk is away" in done["a"].why
+    assert await target.run("a") is None
+    await all_copied(source, target)
+    assert await everything(target) == await everything(source)
+
+
+@pytest.mark.parametrize("way", ["same", "link"])
+def test_the_command_refuses_an_archive_that_is_the_journal(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    journal = tmp_path / "j.db"
+    SqliteStore.opened(journal).close()
+    named = journal
+    if way == "link":
+        named = tmp_path / "link.db"
+        named.symlink_to(journal)
+    monkeypatch.setenv("MIDSTREAM_JOURNAL", str(journal))
+    assert exit_code(["journal", "prune", "--older-than", "0", "--archive", str(named)]) == 2
+    assert "is the journal itself" in capfd.readouterr().err
+    assert exit_code(["journal", "copy", str(journal), str(named)]) == 2

@@ -1,5 +1,6 @@
 """Journals from the command line: runs carried over into another one, and old ones put away."""
 
+import contextlib
 import os
 import signal
 import time
@@ -41,8 +42,7 @@ def copy(options: Options, source: str, target: str) -> int:
     Nothing of FROM is changed. Begun again it goes on: only what is missing there is added.
     """
     here, there = _journal_at(source), _journal_at(target)
-    if here.journal_shown == there.journal_shown:
-        raise UserMistake(f"FROM and TO are both {here.journal_shown}.", hint="Name two journals.")
+    _require_two(here, there)
     if not here.database and not here.journal.exists():
         raise UserMistake(f"There is no journal {here.journal}.", hint="Name a file that is there.")
 
@@ -75,6 +75,8 @@ def prune(options: Options, days: float, archive: str | None, dry_run: bool) -> 
     """Delete runs that ended long ago, once they are in an archive where one is named."""
     before = time.time() - days * _DAY_S
     place = None if archive is None else _journal_at(archive)
+    if place is not None:
+        _require_two(ConfigManager(options.workspace), place)
 
     async def work(journal: Journal) -> list[Copied]:
         async with AsyncExitStack() as stack:
@@ -95,6 +97,22 @@ def _journal_at(named: str) -> ConfigManager:
     config = ConfigManager(Path.cwd())
     config.keep_runs_in(named)
     return config
+
+
+def _require_two(here: ConfigManager, there: ConfigManager) -> None:
+    """Refuse one journal in two places. (Two names of one database are noticed at its first run.)
+
+    Raises:
+        UserMistake: it is the same file, or the same address.
+    """
+    is_same = here.journal_shown == there.journal_shown
+    if not is_same and not (here.database or there.database):
+        with contextlib.suppress(OSError):
+            is_same = os.path.samefile(here.journal, there.journal)
+    if is_same:
+        raise UserMistake(
+            f"{there.journal_shown} is the journal itself.", hint="Name another one to copy to."
+        )
 
 
 def _own_placement() -> Placement:

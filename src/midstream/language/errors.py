@@ -122,6 +122,10 @@ class WorldTrouble(MidstreamError):
     fault: ClassVar[Fault] = "world"
 
 
+class ContentsMissing(WorldTrouble):
+    """Contents that a run names are gone from the blob store, or are not what was put there."""
+
+
 class OurBug(MidstreamError):
     """midstream broke its own rule; the run is as it was. Please report it."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from midstream.config.portable import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW
 from midstream.config.private_files import make_private
-from midstream.language.errors import JournalFull, WorldTrouble
+from midstream.language.errors import ContentsMissing, JournalFull, WorldTrouble
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 _BEGINNING = re.compile(r"[0-9a-f]{8,63}")
@@ -60,7 +60,7 @@ class FileBlobStore:
         """
         data = self._whole(self._completed(key))
         if data is None:
-            raise WorldTrouble(
+            raise ContentsMissing(
                 f"The contents {key[:16]} are missing from {self._folder}, or damaged.",
                 hint="They cannot be put back; everything else is as it was.",
             )
@@ -88,8 +88,13 @@ class FileBlobStore:
             return None
         try:
             data = self._path(key).read_bytes()
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            raise WorldTrouble(
+                f"The contents {key[:16]} cannot be read: {error.strerror or error}.",
+                hint=f"Make {self._folder} readable.",
+            ) from error
         return data if hashlib.sha256(data).hexdigest() == key else None
 
     def _write(self, key: str, data: bytes) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from midstream.core.notices import Envelope
-from midstream.language.errors import WorldTrouble
+from midstream.language.errors import ContentsMissing
 from midstream.runtime.ports import completed
 from midstream.runtime.storage import (
     GOES_ON,
@@ -586,7 +586,7 @@ class MemoryStore:
         self._refuse_closed()
         key = completed(key, self._contents.blobs)
         if key not in self._contents.blobs:
-            raise WorldTrouble(f"The contents {key[:16]} are missing.", hint="Nothing is lost.")
+            raise ContentsMissing(f"The contents {key[:16]} are missing.", hint="Nothing is lost.")
         return self._contents.blobs[key]
 
     # --- the whole ------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import msgspec
 from midstream.core.codec import encode_fact
 from midstream.core.events import Fact
 from midstream.core.notices import Envelope
-from midstream.language.errors import MidstreamError, WorldTrouble
+from midstream.language.errors import ContentsMissing, MidstreamError, WorldTrouble
 from midstream.runtime.storage import KeptRun, Placement, Pool, Store, walk
 from midstream.system.offloop import in_thread
 from midstream.views.listing import ENDED
@@ -123,6 +123,9 @@ async def _copied(source: Store, target: Store, kept: KeptRun, here: Placement) 
     new = await _new_of(target, kept, facts, there)
     blobs = await _contents(source, target, new)
     await target.claim(id)
+    if await source.owner_of(id) == target.me:
+        await target.release(id)
+        raise _Left("It is the same journal, by whatever name.")
     if isinstance(target, Pool):
         # Killed from here on it is nobody's to go on with, until it is whole.
         await target.assign(id, _COMING)
@@ -204,7 +207,7 @@ async def _contents(source: Store, target: Store, facts: Sequence[Envelope]) -> 
         key = todo.pop()
         try:
             data = await source.get(key)
-        except WorldTrouble:
+        except ContentsMissing:
             continue  # it is gone, or is no key: a checksum that somebody wrote
         await target.put(data)
         count += 1

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, Protocol
 from zlib import crc32
 
-from midstream.language.errors import WorldTrouble
+from midstream.language.errors import ContentsMissing
 from midstream.store.encoding import seal
 from midstream.store.postgres.link import Connection, Link, text_in, texts
 
@@ -137,7 +137,7 @@ def get(link: Link, key: str) -> bytes:
         else []
     )
     if len(rows) != 1 or hashlib.sha256(rows[0][1]).hexdigest() != rows[0][0]:
-        raise WorldTrouble(
+        raise ContentsMissing(
             f"The contents {key[:16]} are missing from the journal, or damaged.",
             hint="They cannot be put back; everything else is as it was.",
         )
