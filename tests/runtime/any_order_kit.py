@@ -152,6 +152,8 @@ class Disk:
         self.jobs: dict[str, str] = {}
         self.made: Counter[int] = Counter()
         self.wrong: list[str] = []
+        self.deaths: dict[str, int] = {}
+        """What the last claim of a run said of those who had died with it."""
 
     def hear(self, envelope: Envelope) -> None:
         """Know which run has which job, which is its input: a request to a model names no run."""
@@ -195,6 +197,7 @@ class MemoryDisk(MemoryStore):
     async def claim(self, run: str) -> Claim:
         await self.takes_time()
         claim = await super().claim(run)
+        self.disk.deaths[run] = claim.deaths
         await self.takes_time()
         return claim
 

@@ -734,10 +734,14 @@ class AnyOrder(RuleBasedStateMachine):
             assert error is None, error
             shadow.owner = console
             await self.take_checkpoints(shadow)
-            shadow.feed(Recovered(was_cut=shadow.was_cut))
+            shadow.feed(self.recovered(shadow))
             self.hand_over(shadow)
         if is_settling:
             await self.settle()
+
+    def recovered(self, shadow: Shadow) -> Recovered:
+        deaths = self.disk.deaths.get(shadow.id, 0)
+        return Recovered(was_cut=shadow.was_cut, deaths=deaths)
 
     @precondition(lambda self: self.is_calm())
     @rule(place=st.integers(0, 1), times=st.sampled_from([1, 1, 2, 6]))
@@ -826,7 +830,7 @@ class AnyOrder(RuleBasedStateMachine):
         await self.killed(place)
         facts = [envelope.event for envelope in await self.visitor.read(shadow.id)]
         if len(facts) > len(shadow.facts):
-            shadow.feed(Recovered(was_cut=shadow.was_cut))
+            shadow.feed(self.recovered(shadow))
         while len(facts) > len(shadow.facts) and mails:
             shadow.feed(self.input_of(shadow, mails.pop(0)))
         assert facts == shadow.facts, unlike(facts, shadow.facts)
