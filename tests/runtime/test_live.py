@@ -35,8 +35,25 @@ TALK: dict[str, Any] = {
 
 
 @pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[Place]:
+async def here(tmp_path: Path) -> AsyncIterator[Place]:
+    """Give one machine, where who watches finds the owner's socket."""
     made = Place(tmp_path, "sqlite")
+    yield made
+    await made.close()
+
+
+@pytest.fixture(params=["here", "far"])
+async def place(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Place]:
+    """Give one machine, or two that share a store."""
+    made = Place(tmp_path, "sqlite" if request.param == "here" else "memory")
+    if request.param == "far":
+        made.sockets, made.far_sockets = tmp_path / "one", tmp_path / "two"
+        made.sockets.mkdir()
+        made.far_sockets.mkdir()
+        monkeypatch.setattr(live, "STAY_S", 0.05)
+        monkeypatch.setattr(live, "FORGOTTEN_S", 0.5)
     yield made
     await made.close()
 
@@ -58,7 +75,7 @@ async def watching(place: Place, id: str) -> AsyncIterator[tuple[RemoteMachine, 
     """Give another process's view of a run, and what it hears."""
     heard = Chronicle()
     machine = await RemoteMachine.attached(
-        place.open(), id, sockets=place.sockets, clock=JumpingClock(), tap=heard
+        place.open(), id, sockets=place.far_sockets, clock=JumpingClock(), tap=heard
     )
     try:
         yield machine, heard
@@ -103,14 +120,17 @@ async def test_a_watcher_gets_what_was_shown_and_then_each_piece_once(place: Pla
 
 async def test_after_a_halt_the_next_reply_begins_anew(place: Place) -> None:
     async with asyncio.timeout(DEADLINE_S):
-        gate = Gate()
-        owner = Streaming(place, says("Once upon ", "a time", gate=gate, after=1), "Snow.")
+        gate, again = Gate(), Gate()
+        anew = says("Snow.", gate=again, after=1)
+        owner = Streaming(place, says("Once upon ", "a time", gate=gate, after=1), anew)
         machine = await owner.start()
         await gate.reached()
 
         async with watching(place, machine.id) as (watcher, heard):
             await said(heard, "Once upon ")
             await watcher.say("shorter")
+            await said(heard, "Once upon Snow.")
+            again.open()
             await watcher.wait()
 
             pieces = [each.event for each in heard.events]
@@ -163,19 +183,19 @@ async def _is_empty(server: live.LiveServer) -> bool:
 
 
 async def test_a_watcher_that_does_not_read_is_cut_off_and_then_told_the_latest(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    here: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asyncio.timeout(DEADLINE_S):
         monkeypatch.setattr(live, "MAX_WAITING", 64 * 1024)
         piece, gate = "x" * 4_000, Gate()
         script = says(*[piece] * 400, "END", gate=gate, after=400)
-        owner = Streaming(place, script)
+        owner = Streaming(here, script)
         before = Gate()
         owner.engine.world.model._script.insert(0, says("Wait", gate=before))  # type: ignore[attr-defined]
         machine = await owner.start()
         await before.reached()
-        assert place.sockets is not None
-        address = str(place.sockets / f"{owner.store.me}.live")
+        assert here.sockets is not None
+        address = str(here.sockets / f"{owner.store.me}.live")
         reader, writer = await asyncio.open_unix_connection(address, limit=8_000_000)
         writer.write(b'{"run": "%s"}\n' % machine.id.encode())
         line = json.loads(await reader.readline())
@@ -187,6 +207,7 @@ async def test_a_watcher_that_does_not_read_is_cut_off_and_then_told_the_latest(
         server = owner.engine._owner._live
         assert server is not None
         (watcher,) = server._watchers[machine.id]
+        assert isinstance(watcher, live._Watcher)
         waiting = watcher._writer.transport.get_write_buffer_size()
         assert watcher.is_behind
         assert waiting < 400 * len(piece) / 2
@@ -205,22 +226,22 @@ async def test_a_watcher_that_does_not_read_is_cut_off_and_then_told_the_latest(
 
 @pytest.mark.parametrize("greeting", [b"GET / HTTP/1.1\n", b"\xff\x00\n", b'{"run": 7}\n', b""])
 async def test_who_is_no_watcher_is_hung_up_on_and_disturbs_nobody(
-    place: Place, greeting: bytes
+    here: Place, greeting: bytes
 ) -> None:
     async with asyncio.timeout(DEADLINE_S):
         gate = Gate()
-        owner = Streaming(place, says("Once ", "more", gate=gate, after=1))
+        owner = Streaming(here, says("Once ", "more", gate=gate, after=1))
         machine = await owner.start()
         await gate.reached()
-        assert place.sockets is not None
-        address = str(place.sockets / f"{owner.store.me}.live")
+        assert here.sockets is not None
+        address = str(here.sockets / f"{owner.store.me}.live")
         reader, writer = await asyncio.open_unix_connection(address)
         writer.write(greeting)
         writer.write_eof()
         assert await reader.read() == b""
         writer.close()
 
-        async with watching(place, machine.id) as (watcher, heard):
+        async with watching(here, machine.id) as (watcher, heard):
             await said(heard, "Once ")
             gate.open()
             await watcher.wait()
@@ -246,12 +267,12 @@ async def test_a_path_too_long_for_a_socket_is_reached_by_its_folder(tmp_path: P
     await place.close()
 
 
-async def test_the_socket_is_ours_alone_and_goes_with_its_process(place: Place) -> None:
+async def test_the_socket_is_ours_alone_and_goes_with_its_process(here: Place) -> None:
     async with asyncio.timeout(DEADLINE_S):
-        owner = Streaming(place, "Done.")
+        owner = Streaming(here, "Done.")
         await (await owner.start()).wait()
-        assert place.sockets is not None
-        address = place.sockets / f"{owner.store.me}.live"
+        assert here.sockets is not None
+        address = here.sockets / f"{owner.store.me}.live"
         assert address.stat().st_mode & 0o777 == 0o600
 
         await owner.engine.close()

@@ -19,6 +19,8 @@ class Place:
         self._path = folder / "journal.db"
         self._opened: list[MemoryStore | SqliteStore] = []
         self.sockets = None if kind == "memory" else Path(f"{self._path}.d")
+        self.far_sockets = self.sockets
+        """Those that who watches looks at: others, where it is on another machine."""
 
     def open(self) -> MemoryStore | SqliteStore:
         """Return one more owner."""

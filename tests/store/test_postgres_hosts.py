@@ -1,15 +1,20 @@
 """A run of a folder goes on where the folder is, though another machine has one of that name."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deadline import DEADLINE_S
 
 import midstream
+from midstream.config.directories import STATE_HOME
+from midstream.core.notices import TextDelta
 from midstream.language.errors import UserMistake
 from midstream.runtime.engine.resume import cut_runs
 from midstream.testing import ScriptedModel
+from midstream.testing.fakes import Gate, says
 
 
 async def test_only_the_machine_of_its_folder_goes_on_with_it(
@@ -28,3 +33,38 @@ async def test_only_the_machine_of_its_folder_goes_on_with_it(
     monkeypatch.setenv("MIDSTREAM_HOST", "one")
     async with midstream.open(tmp_path, model=ScriptedModel(), journal=address) as engine:
         assert (await engine.resume(run.id)).id == run.id
+
+
+async def test_what_streams_on_one_machine_is_heard_on_another(
+    database: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = await asyncio.to_thread(database)
+    gate, again, long = Gate(), Gate(), "so very long ago " * 1_000
+    script = [says("Once ", long, gate=gate, after=2), says("Then ", "snow.", gate=again, after=1)]
+    async with contextlib.AsyncExitStack() as machines, asyncio.timeout(DEADLINE_S):
+        monkeypatch.setenv(STATE_HOME, str(tmp_path / "one"))
+        one = await machines.enter_async_context(
+            midstream.open(tmp_path, model=ScriptedModel(*script), journal=address)
+        )
+        monkeypatch.setenv(STATE_HOME, str(tmp_path / "two"))
+        two = await machines.enter_async_context(
+            midstream.open(tmp_path, model=ScriptedModel(), journal=address)
+        )
+        run = await one.start("role:dude", "tell a tale")
+        await gate.reached()
+        watched = await two.get(run.id)
+        events = aiter(watched.events())
+
+        async def heard(words: str) -> str:
+            text = ""
+            while len(text) < len(words):
+                event = await anext(events)
+                text += event.text if isinstance(event, TextDelta) else ""
+            return text
+
+        assert await heard(f"Once {long}") == f"Once {long}"
+        saying = asyncio.create_task(watched.say("shorter"))
+        assert await heard("Then ") == "Then "
+        assert (await saying).handling == "interrupt"
+        again.open()
+        assert await heard("snow.") == "snow."

@@ -399,6 +399,10 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     burst: float
 
 
+NOTE_BYTES: Final = 7_000
+"""Of a note (`Pool.tell`), in UTF-8."""
+
+
 @runtime_checkable
 class Pool(Protocol):
     """What a store has besides where workers of many machines share it.
@@ -438,6 +442,15 @@ class Pool(Protocol):
         """Take an amount from each of the named supplies and return 0, or take none and return the seconds
         after which to ask again.
         """
+
+    async def tell(self, owner: str, note: str) -> None:
+        """Tell an owner something that is kept nowhere: one that does not hear it now never does.
+
+        A note has at most `NOTE_BYTES`, and no NUL.
+        """
+
+    def told(self) -> AsyncGenerator[str, None]:
+        """Yield what this owner is told. First, and whenever something may have been missed, ""."""
 
     def now(self) -> float:
         """Return the time all workers agree on, in seconds since 1970, whatever a machine's clock says."""

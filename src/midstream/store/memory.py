@@ -157,6 +157,7 @@ class MemoryStore:
         self._offered_at = 0.0
         self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         self._ears: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        self._notes: set[tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]]] = set()
         contents.owners_made += 1
         self._me = f"memory{contents.owners_made}"
         self._cut: dict[str, int] = {}
@@ -537,6 +538,24 @@ class MemoryStore:
         if owner in self._contents.owners:
             for loop, event in self._contents.owners[owner]._ears:
                 call_soon(loop, event.set)
+
+    async def tell(self, owner: str, note: str) -> None:
+        """Tell an owner something that is kept nowhere."""
+        self._refuse_closed()
+        if owner in self._contents.owners:
+            for loop, notes in self._contents.owners[owner]._notes:
+                call_soon(loop, notes.put_nowait, note)
+
+    async def told(self) -> AsyncGenerator[str, None]:
+        """Yield what this owner is told."""
+        hearing = (asyncio.get_running_loop(), asyncio.Queue[str]())
+        hearing[1].put_nowait("")
+        self._notes.add(hearing)
+        try:
+            while True:
+                yield await hearing[1].get()
+        finally:
+            self._notes.discard(hearing)
 
     async def rings(self) -> AsyncGenerator[None, None]:
         """Yield whenever this owner was called."""

@@ -42,6 +42,7 @@ from midstream.language.errors import (
 from midstream.language.spec import Definition, State, Workflow
 from midstream.runtime.storage import (
     GOES_ON,
+    NOTE_BYTES,
     SUSPECT,
     KeptRun,
     Mail,
@@ -1400,6 +1401,23 @@ class PoolContract:
             await cut(other)
 
         assert epochs[0] == epochs[1] < epochs[2] < epochs[3]
+
+    @soon
+    async def test_an_owner_hears_what_it_is_told(
+        self, store: SharedStore, another: Another
+    ) -> None:
+        other = cast(SharedStore, await another())
+        longest = "é" * (NOTE_BYTES // 2)
+        async with contextlib.aclosing(store.told()) as told:
+            assert await anext(told) == ""  # from now on it hears
+            await other.tell(other.me, "not for it")
+            for note in ("one", longest, "three"):
+                await other.tell(store.me, note)
+            heard = [await anext(told) for _ in range(3)]
+
+        assert heard == ["one", longest, "three"]
+        await other.tell(store.me, "nobody has to hear this")
+        await other.tell("nobody", "lost")
 
     @soon
     async def test_deaths_in_a_row_are_counted_until_it_is_let_go_or_goes_on(

@@ -13,7 +13,7 @@ from midstream.language.errors import MidstreamError
 from midstream.runtime.engine.live import LiveServer
 from midstream.runtime.engine.mailbox import MailDispatcher
 from midstream.runtime.state_machine import WorkflowStateMachine
-from midstream.runtime.storage import Claim, Mail, Store
+from midstream.runtime.storage import Claim, Mail, Pool, Store
 
 RENEW_AGAIN_S = 0.2
 """Seconds until it is said once more that an owner lives, where that failed."""
@@ -59,7 +59,8 @@ class Owner:
                 self.store, self._addressee, self._is_heard, lambda: bool(self.machines)
             )
             self._renewals = asyncio.create_task(self._live_on(), name="renewals")
-            self._live = LiveServer(self.sockets, self.store.me, self.machines.get)
+            pool = self.store if isinstance(self.store, Pool) else None
+            self._live = LiveServer(self.sockets, self.store.me, self.machines.get, pool)
 
     async def claim(self, run: str) -> Claim:
         """Make a run this owner's. See `Ownership.claim`."""

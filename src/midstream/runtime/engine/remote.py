@@ -34,7 +34,7 @@ from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.background import Command
 from midstream.runtime.emitter import Stream
-from midstream.runtime.engine.live import Line, live_lines
+from midstream.runtime.engine.live import Line, far_lines, live_lines
 from midstream.runtime.engine.open_run import opened
 from midstream.runtime.ports import Clock, Receipt
 from midstream.runtime.storage import Mail, MailKind, Store, is_served
@@ -478,7 +478,7 @@ class RemoteMachine:
             is_whole = True
             with contextlib.suppress(MidstreamError):
                 owner = await self.owner()
-                async with contextlib.aclosing(live_lines(self._sockets, owner, self.id)) as lines:
+                async with contextlib.aclosing(self._lines(owner)) as lines:
                     async for line in lines:
                         self._is_live = True
                         self._quiet_until = self._loop.time() + QUIET_S
@@ -497,6 +497,18 @@ class RemoteMachine:
             self._wake()
             if is_whole:
                 await asyncio.sleep(LOOK_EVERY_S)  # it has none, or it ended: there may be another
+
+    async def _lines(self, owner: str) -> AsyncGenerator[Line]:
+        """Yield what the owner tells: on this machine at its socket, else through the store."""
+        is_here = False
+        async with contextlib.aclosing(live_lines(self._sockets, owner, self.id)) as lines:
+            async for line in lines:
+                is_here = True
+                yield line
+        if not is_here and self._sockets is not None:
+            async with contextlib.aclosing(far_lines(self._store, owner, self.id)) as lines:
+                async for line in lines:
+                    yield line
 
     def _hear(self, line: Line) -> bool:
         """Tell a transient event, of a piece of text what was not told before; False: one is missing."""

@@ -142,10 +142,10 @@ class Ear:
         address: of the database.
         me: the name of this owner.
         heard: is called in its thread with the name of the channel that was heard, or "" where something
-            may have been missed.
+            may have been missed, and with what was said there.
     """
 
-    def __init__(self, address: Address, me: str, heard: Callable[[str], None]) -> None:
+    def __init__(self, address: Address, me: str, heard: Callable[[str, str], None]) -> None:
         self._link = Link(address, begin=self._listen, patience_s=0.0)
         self._channels = (channel_of(me), OFFERED)
         self._heard = heard
@@ -170,7 +170,7 @@ class Ear:
         while not self._is_closed.is_set():
             try:
                 connection = self._link.connected()
-                self._heard("")
+                self._heard("", "")
                 self._hear(connection)
             except (psycopg.Error, OSError):
                 self._link.drop()
@@ -182,7 +182,7 @@ class Ear:
             select.select([connection.fileno(), self._woken.fileno()], [], [])
             connection.pgconn.consume_input()
             while (heard := connection.pgconn.notifies()) is not None:
-                self._heard(heard.relname.decode())
+                self._heard(heard.relname.decode(), heard.extra.decode())
 
 
 def channel_of(owner: str) -> str:

@@ -181,3 +181,11 @@ def outlook(link: Link) -> tuple[bool, float]:
 def ring(link: Link, owner: str) -> None:
     """Wake an owner. On its own: in a transaction that writes it would end the group commit of all."""
     link.rows("select pg_notify(%(channel)s, '')", {"channel": texts(channel_of(owner))})
+
+
+def tell(link: Link, owner: str, note: str) -> None:
+    """Tell an owner something. It is kept nowhere: no disk is waited for."""
+    link.rows(
+        "select set_config('synchronous_commit', 'off', true), pg_notify(%(channel)s, %(note)s)",
+        {"channel": texts(channel_of(owner)), "note": note},
+    )

@@ -15,10 +15,18 @@ again; a database that is away is waited for, some time. A store may be used fro
 """
 
 import asyncio
+import contextlib
 import math
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from typing import Any, TypeVar
 
@@ -102,6 +110,7 @@ class PostgresStore:
         self._heart = Worker("midstream-life", self._living, performing)
         self._ear: Ear | None = None
         self._calls, self._offers = _Calls(), _Calls()
+        self._notes = _Notes()
         self._due_in_s = math.inf
 
     @classmethod
@@ -328,16 +337,23 @@ class PostgresStore:
 
     async def _hear(self) -> None:
         await self._live()
+        self._begin_hearing()
+
+    def _begin_hearing(self) -> None:
         with self._closing:
             if self._is_closed:
                 raise closed()
             if self._ear is None:
                 self._ear = Ear(self._address, self._me, self._heard)
 
-    def _heard(self, channel: str) -> None:
-        if not channel:
+    def _heard(self, channel: str, note: str) -> None:
+        if not channel and self._is_alive:
             # The connections were made anew: with the one before this owner's lock may be gone, too.
             self._heart.post(self._life.renew)
+        if note or not channel:
+            self._notes.tell(note)
+        if note:
+            return
         if channel != OFFERED:
             self._may_have_mail = True
             self._calls.ring()
@@ -380,6 +396,19 @@ class PostgresStore:
     async def admit(self, wanted: Mapping[str, Rate], amount: float = 1.0) -> float:
         """Take from all of the supplies, or from none."""
         return await self._keeper.submit(partial(pool.admit, wanted=wanted, amount=amount))
+
+    async def tell(self, owner: str, note: str) -> None:
+        """Tell an owner something that is kept nowhere."""
+        await self._keeper.submit(partial(pool.tell, owner=owner, note=note))
+
+    async def told(self) -> AsyncGenerator[str, None]:
+        """Yield what this owner is told."""
+        with self._notes.heard() as notes:
+            if self._ear is not None:
+                notes.put_nowait("")  # it hears already
+            self._begin_hearing()
+            while True:
+                yield await notes.get()
 
     def now(self) -> float:
         """Return the time of the database."""
@@ -501,3 +530,29 @@ class _Calls:
         finally:
             self.forget(ear)
             self._is_news = False
+
+
+class _Notes:
+    """Hands what is told to whoever hears it, on any loop of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._hearing: set[tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]]] = set()
+
+    def tell(self, note: str) -> None:
+        """Hand it to everybody. From any thread."""
+        with self._lock:
+            for loop, notes in self._hearing:
+                call_soon(loop, notes.put_nowait, note)
+
+    @contextlib.contextmanager
+    def heard(self) -> Iterator[asyncio.Queue[str]]:
+        """Give what is told from now on."""
+        hearing = (asyncio.get_running_loop(), asyncio.Queue[str]())
+        with self._lock:
+            self._hearing.add(hearing)
+        try:
+            yield hearing[1]
+        finally:
+            with self._lock:
+                self._hearing.discard(hearing)
