@@ -170,7 +170,7 @@ class Door:
             session, told = await self._opened(asked.cwd, asked.mcp_servers, id=asked.session_id)
             try:
                 id = await session.controls.left_by_undo(asked.session_id)
-                run = await session.engine.take(id)
+                run = await session.engine.take(id, here=True)
                 await session.take(run, tells_all=tells_all)
             except BaseException:
                 self._sessions.pop(session.id, None)

@@ -365,7 +365,7 @@ class Session:
         """Return the run, None for one whose input the line was; it begins with the first words."""
         if self.run is not None and self._has_lost and not self.run.run.is_over:
             # Somebody else has gone on with it meanwhile.
-            self._follow(await self.engine.take(self.run.id), self.run.run.seq)
+            self._follow(await self.engine.take(self.run.id, here=True), self.run.run.seq)
         if self.run is not None:
             return self.run
         is_chat = self.talks_to.startswith("role:")

@@ -35,14 +35,14 @@ from midstream.language.spec import Budget, Definition
 from midstream.runtime.engine.hand_over import hand_over
 from midstream.runtime.engine.open_run import found, opened
 from midstream.runtime.engine.remote import RemoteMachine
-from midstream.runtime.engine.resume import Choice, mail_taken, take_up
+from midstream.runtime.engine.resume import Choice, is_of_host, mail_taken, take_up
 from midstream.runtime.engine.time_travel import fork
 from midstream.runtime.handlers import Handler, ScriptHandlers
 from midstream.runtime.json_values import json_text
 from midstream.runtime.pictures import kept_picture
 from midstream.runtime.ports import Clock, Model, OpenFiles
 from midstream.runtime.python_workflow import Workflow
-from midstream.runtime.storage import KeptRun, Place, walk
+from midstream.runtime.storage import KeptRun, Place, is_served, walk
 from midstream.safety.capability import PermissionMode
 from midstream.system.offloop import in_thread
 from midstream.views.listing import Standing
@@ -347,20 +347,25 @@ class Engine:
         self._followed = {each for each in self._followed if not each.is_closed} | {followed}
         return RunHandle(followed, self.local, self.fork)
 
-    async def take(self, id: str, *, choice: Choice = "ask") -> RunHandle:
+    async def take(self, id: str, *, choice: Choice = "ask", here: bool = False) -> RunHandle:
         """Return a run that can be talked to: as `get` does; one that no process runs goes on here.
+
+        One of a folder of another machine, or with which a worker goes on once something is sent to it,
+        does so there.
 
         Args:
             id: its id, the beginning of it, or its name.
             choice: as of `resume`.
+            here: whether it goes on here though a worker would go on with it.
 
         Raises:
             DefinitionDiffers: it would go on here, but its workflow has changed, and `choice` is `ask`.
             UserMistake: there is no such run, or it would go on here but belongs to another folder.
         """
-        kept = await found(self.local.store, id)
+        store = self.local.store
+        kept = await found(store, id)
         is_left = not kept.summary.is_over and not self._info(kept).is_running
-        if is_left:
+        if is_left and is_of_host(store, kept) and (here or not await is_served(store, kept.id)):
             try:
                 return await self.resume(kept.id, choice=choice)
             except RunOwned:

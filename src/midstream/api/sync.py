@@ -257,9 +257,11 @@ class SyncEngine:
         """Return a run as it stands; see `Engine.get`."""
         return self._held(self._engine.get(id))
 
-    def take(self, id: str, *, choice: Literal["ask", "old", "new"] = "ask") -> SyncRun:
+    def take(
+        self, id: str, *, choice: Literal["ask", "old", "new"] = "ask", here: bool = False
+    ) -> SyncRun:
         """Return a run that can be talked to; see `Engine.take`."""
-        return self._held(self._engine.take(id, choice=choice))
+        return self._held(self._engine.take(id, choice=choice, here=here))
 
     def fork(self, id: str, at: int | None = None) -> SyncRun:
         """Return a copy of a run that goes on; see `Engine.fork`."""
