@@ -12,7 +12,7 @@ WORKDIR /src
 COPY requirements.lock pyproject.toml README.md LICENSE ./
 COPY src ./src
 RUN pip install --no-cache-dir -r requirements.lock \
-    && pip install --no-cache-dir '.[mcp,pdf,postgres,providers,web]' \
+    && pip install --no-cache-dir '.[mcp,pdf,postgres,providers,s3,web]' \
     && rm -rf /src
 
 USER midstream

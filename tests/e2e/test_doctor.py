@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,26 @@ async def test_damaged_runs_are_counted_and_named_with_the_way_to_what_is_whole(
     assert found["mark"] == "bad"
     assert "1 of 2 damaged: torn from event 5 on" in found["words"]
     assert "midstream doctor --salvage" in found["hint"]
+
+
+def test_where_large_contents_of_a_database_are_is_tried(
+    tmp_path: Path, database: Callable[[], str]
+) -> None:
+    folder = tmp_path / "contents"
+    place = {"MIDSTREAM_JOURNAL": database(), "MIDSTREAM_BLOBS": str(folder)}
+    found = findings(tmp_path, environ=place)["contents"]
+    assert found["mark"] == "bad"
+    assert str(folder) in found["words"]
+
+    folder.mkdir()
+    found = findings(tmp_path, environ=place)["contents"]
+    assert found["mark"] == "ok"
+    assert str(folder) in found["words"]
+    assert [path for path in folder.rglob("*") if path.is_file()] == []
+
+    of_a_file = findings(tmp_path, environ={"MIDSTREAM_BLOBS": str(folder)})["contents"]
+    assert of_a_file["mark"] == "note"
+    assert "not used" in of_a_file["words"]
 
 
 @pytest.mark.parametrize("listens", [True, False])

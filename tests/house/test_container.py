@@ -40,7 +40,7 @@ def test_variables_are_read_somewhere() -> None:
 
 
 def test_extras_and_files_of_the_image_are_there() -> None:
-    extras = re.findall(r"'\.\[([a-z,]+)\]'", IMAGE)[-1].split(",")
+    extras = re.findall(r"'\.\[([a-z0-9,]+)\]'", IMAGE)[-1].split(",")
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert [name for name in extras if not re.search(rf"(?m)^{name} = \[", project)] == []
     copied = " ".join(re.findall(r"(?m)^COPY (.*) \S+$", IMAGE)).split()

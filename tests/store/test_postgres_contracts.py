@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 from deadline import wait_until
-from support.postgres import PostgresServer
 
 from midstream.runtime.storage import Store
 from midstream.testing.store_contracts import Another, Cut, PoolContract, StoreContract
@@ -17,23 +16,13 @@ from postgres_kit import lives
 from midstream.store.postgres.store import PostgresStore
 
 
-@pytest.fixture(scope="module")
-def emptied(postgres: PostgresServer) -> Callable[[], str]:
-    """Return what empties the database of all these tests: to make a new one costs more."""
-    address = postgres.database()
-
-    def empty() -> str:
-        postgres.sql("drop schema if exists midstream cascade", address.rpartition("/")[2])
-        return address
-
-    return empty
-
-
 class TestPostgresStore(StoreContract, PoolContract):
+    blobs = ""
+
     @pytest.fixture
     async def opened(self, emptied: Callable[[], str]) -> AsyncIterator[list[PostgresStore]]:
         self.url = await asyncio.to_thread(emptied)
-        opened = [PostgresStore.opened(self.url)]
+        opened = [PostgresStore.opened(self.url, blobs=self.blobs)]
         yield opened
         for store in opened:
             await store.aclose()
@@ -49,7 +38,7 @@ class TestPostgresStore(StoreContract, PoolContract):
     @pytest.fixture
     def another(self, opened: list[PostgresStore]) -> Another:
         async def open_again() -> Store:
-            opened.append(PostgresStore.opened(self.url))
+            opened.append(PostgresStore.opened(self.url, blobs=self.blobs))
             return opened[-1]
 
         return open_again

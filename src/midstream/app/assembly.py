@@ -292,10 +292,10 @@ def sandbox_of(config: ConfigManager) -> "Sandbox":
     """Return the sandbox commands run in; no command sees our journal, state and settings."""
     from midstream.tools.sandbox.sandbox import Sandbox
 
-    kept = config.journal.parent
+    kept = (config.journal.parent, config.blobs_folder)
     # A folder around the workspace cannot be hidden in it, and need not be: it is not seen there.
-    is_around = kept in Path(os.path.realpath(config.workspace)).parents
-    hidden = () if is_around else (kept,)
+    around = Path(os.path.realpath(config.workspace)).parents
+    hidden = (each for each in kept if each is not None and each not in around)
     return Sandbox(config.state_dir, hidden=(config.user_dir, *hidden))
 
 
@@ -337,8 +337,13 @@ def _opened_database(config: ConfigManager) -> "PostgresStore":
             hint='Install it with: pip install "midstream[postgres]"',
         ) from error
     make_private(sockets_folder(config))
+    if config.blobs_folder is not None:
+        keep_from_tools(config.blobs_folder)
     return PostgresStore.opened(
-        config.database, host=host_name(os.environ), person=user_name(os.environ)
+        config.database,
+        host=host_name(os.environ),
+        person=user_name(os.environ),
+        blobs=config.blobs,
     )
 
 

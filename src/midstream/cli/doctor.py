@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -24,7 +25,8 @@ from midstream.config.open_settings import open_settings
 from midstream.config.trust import TrustStore
 from midstream.core.costs import counted
 from midstream.language.errors import JournalDamaged, MidstreamError, UserMistake
-from midstream.runtime.storage import walk
+from midstream.runtime.storage import Pool, walk
+from midstream.system.offloop import in_thread
 from midstream.system.own_process import STDIN, STDOUT, is_terminal
 from midstream.system.programs import found_program
 from midstream.tui.styled_lines import Line, rows
@@ -195,6 +197,7 @@ def _all(config: ConfigManager, terminal: int) -> Iterator[Finding]:
     yield _settings(config)
     yield _workspace(config)
     yield _journal(config)
+    yield from _contents(config)
     yield from _models(config)
     yield from _local_models()
     yield from _programs(config.workspace)
@@ -314,6 +317,33 @@ def _journal(config: ConfigManager) -> Finding:
         hint = f"Others can read it: chmod 600 {path}"
         return Finding("journal", "note", f"{words}, mode {mode:o}", hint)
     return Finding("journal", "ok", words)
+
+
+def _contents(config: ConfigManager) -> Iterator[Finding]:
+    """Yield whether large contents can be kept where they are to be, if that is not in the journal."""
+    if not config.blobs:
+        return
+    if not config.database:
+        words = f"{config.blobs} is not used: those of a journal in a file are beside it"
+        yield Finding("contents", "note", words, "Unset MIDSTREAM_BLOBS, or name a database.")
+        return
+
+    async def look() -> None:
+        store = await in_thread(partial(opened_store, config))
+        try:
+            if isinstance(store, Pool):
+                await store.try_blobs()
+        finally:
+            await store.aclose()
+
+    try:
+        asyncio.run(look())
+    except MidstreamError as error:
+        yield Finding("contents", "bad", error.what, error.hint)
+        return
+    yield Finding(
+        "contents", "ok", f"the large ones of runs are in {config.blobs}, and can be written"
+    )
 
 
 def _some_runs(count: int) -> str:

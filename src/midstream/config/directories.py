@@ -12,6 +12,8 @@ CONFIG_HOME = "MIDSTREAM_CONFIG_HOME"
 STATE_HOME = "MIDSTREAM_STATE_HOME"
 JOURNAL_VARIABLE = "MIDSTREAM_JOURNAL"
 """The environment variable that says where the journal is: a file, or a database of PostgreSQL."""
+BLOBS_VARIABLE = "MIDSTREAM_BLOBS"
+"""The environment variable that says where a database's large contents are: a folder, or s3://..."""
 DATABASES = ("postgresql://", "postgres://")
 """How the address of a database begins."""
 
@@ -59,6 +61,12 @@ def journal_database(environ: Mapping[str, str]) -> str:
     """Return the address of the database that keeps the runs, "" where a file does. It has a password."""
     named = environ.get(JOURNAL_VARIABLE, "")
     return named if named.startswith(DATABASES) else ""
+
+
+def blobs_place(environ: Mapping[str, str]) -> str:
+    """Return where large contents of a database's runs are kept, "" for the database itself."""
+    named = environ.get(BLOBS_VARIABLE, "")
+    return named if not named or "://" in named else str(Path(named).absolute())
 
 
 def database_place(state: Path) -> Path:

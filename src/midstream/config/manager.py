@@ -28,6 +28,7 @@ from midstream.config.directories import (
     PLUGINS,
     SETTINGS,
     WORKSPACE_FOLDER,
+    blobs_place,
     database_place,
     journal_database,
     journal_file,
@@ -183,6 +184,7 @@ class ConfigManager:
         self.state_dir = user_state_dir(env)
         self.journal = journal_file(env, self.state_dir)
         self.database = journal_database(env)
+        self.blobs = blobs_place(env)
         for place in (self.user_dir, self.user_file):
             require_private(place, CONFIG_HOME)
         self._notices: dict[str, None] = {}
@@ -231,6 +233,13 @@ class ConfigManager:
     def journal_shown(self) -> str:
         """Return where the runs are kept, as a person is told: an address has no password."""
         return shown_address(self.database) if self.database else str(self.journal)
+
+    @property
+    def blobs_folder(self) -> Path | None:
+        """Return the folder of large contents, None where a database, a bucket or the journal has them."""
+        return (
+            Path(self.blobs) if self.database and self.blobs and "://" not in self.blobs else None
+        )
 
     @property
     def user_file(self) -> Path:

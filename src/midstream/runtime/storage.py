@@ -6,6 +6,7 @@ are kept or how one process reaches another, and no method returns every run or 
 that passes `midstream.testing.store_contracts.StoreContract` is one; those of `midstream.store` do.
 """
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -464,6 +465,19 @@ async def is_served(store: "Store", id: str) -> bool:
     placement = kept.placement or Placement()
     workers = await store.workers()
     return any(fits(each, placement, kept.summary.workspace, id) for each in workers)
+
+
+_KEY: Final = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+
+
+def keys_in(data: bytes) -> set[str]:
+    """Return what may be keys of the blob store in the JSON of a fact, or of words."""
+    return {key.decode() for key in _KEY.findall(data)}
+
+
+def named_by(contents: bytes) -> set[str]:
+    """Return the keys that contents name: only lists and mappings of JSON name any."""
+    return keys_in(contents) if contents[:1] in (b"{", b"[") else set()
 
 
 class Store(Journal, Catalogue, Inbox, Ownership, Snapshots, BlobStore, Protocol):

@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from midstream.config.portable import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW
@@ -25,11 +25,14 @@ class FileBlobStore:
     Args:
         folder: it is made with the first thing that is put there.
         owner: names the files that are being written, so that those of the dead can be told.
+        is_shared: it is there, on a disk of several machines, and is never made: where it is missing that
+            disk is.
     """
 
-    def __init__(self, folder: Path, owner: str) -> None:
+    def __init__(self, folder: Path, owner: str, *, is_shared: bool = False) -> None:
         self._folder = folder
         self._owner = owner
+        self._is_shared = is_shared
         self._numbers = itertools.count(1)
 
     def put(self, data: bytes) -> str:
@@ -42,6 +45,7 @@ class FileBlobStore:
         key = hashlib.sha256(data).hexdigest()
         if self._whole(key) is not None:
             return key
+        self._require_there()
         try:
             self._write(key, data)
         except OSError as error:
@@ -60,11 +64,28 @@ class FileBlobStore:
         """
         data = self._whole(self._completed(key))
         if data is None:
+            self._require_there()
             raise ContentsMissing(
                 f"The contents {key[:16]} are missing from {self._folder}, or damaged.",
                 hint="They cannot be put back; everything else is as it was.",
             )
         return data
+
+    def delete(self, keys: Collection[str]) -> None:
+        """Delete what is there of some keys.
+
+        Raises:
+            WorldTrouble: some are left.
+        """
+        self._require_there()
+        try:
+            for key in keys:
+                self._path(key).unlink(missing_ok=True)
+        except OSError as error:
+            raise WorldTrouble(
+                f"Contents in {self._folder} cannot be deleted: {error.strerror or error}.",
+                hint=f"Make {self._folder} writable.",
+            ) from error
 
     def sweep(self, is_alive: Callable[[str], bool]) -> None:
         """Remove what owners that have died were in the middle of writing."""
@@ -72,6 +93,13 @@ class FileBlobStore:
             if not is_alive(path.name.split(".")[0]):
                 with contextlib.suppress(OSError):
                     path.unlink()
+
+    def _require_there(self) -> None:
+        if self._is_shared and not self._folder.is_dir():
+            raise WorldTrouble(
+                f"The contents of runs are kept in {self._folder}, which is not there.",
+                hint="Mount the disk it is on, or check MIDSTREAM_BLOBS.",
+            )
 
     def _completed(self, key: str) -> str:
         """Return the one key that begins so, else what was given."""
@@ -117,7 +145,8 @@ class FileBlobStore:
     def _made(self, folder: Path) -> None:
         if folder.is_dir():
             return
-        make_private(self._folder)
+        if not self._is_shared:
+            make_private(self._folder)
         folder.mkdir(mode=0o700, exist_ok=True)
         _flush_folder(self._folder.parent)
         _flush_folder(self._folder)

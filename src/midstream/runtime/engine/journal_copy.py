@@ -5,7 +5,6 @@ along the chain of checksums, and read back once they are written. Killed and be
 on: what is there is compared, and only what is missing is added.
 """
 
-import re
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
@@ -15,7 +14,7 @@ from midstream.core.codec import encode_fact
 from midstream.core.events import Fact
 from midstream.core.notices import Envelope
 from midstream.language.errors import ContentsMissing, MidstreamError, WorldTrouble
-from midstream.runtime.storage import KeptRun, Placement, Pool, Store, walk
+from midstream.runtime.storage import KeptRun, Placement, Pool, Store, keys_in, named_by, walk
 from midstream.system.offloop import in_thread
 from midstream.views.listing import ENDED
 
@@ -23,8 +22,6 @@ Outcome: TypeAlias = Literal["copied", "added", "same", "left", "deleted"]
 """What became of a run: it is new there, it got what was missing, nothing was missing; it was left as it
 is; it was deleted.
 """
-
-_KEY = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -211,8 +208,7 @@ async def _contents(source: Store, target: Store, facts: Sequence[Envelope]) -> 
             continue  # it is gone, or is no key: a checksum that somebody wrote
         await target.put(data)
         count += 1
-        is_list = data[:1] in (b"{", b"[")
-        more = {found.decode() for found in _KEY.findall(data)} - seen if is_list else set()
+        more = named_by(data) - seen
         seen |= more
         todo += more
     return count
@@ -220,4 +216,4 @@ async def _contents(source: Store, target: Store, facts: Sequence[Envelope]) -> 
 
 def _named(facts: Sequence[Envelope]) -> set[str]:
     bodies = (encode_fact(fact.event) for fact in facts if isinstance(fact.event, Fact))
-    return {key.decode() for body in bodies for key in _KEY.findall(body)}
+    return {key for body in bodies for key in keys_in(body)}

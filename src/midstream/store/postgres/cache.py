@@ -1,11 +1,9 @@
-"""Snapshots of folded runs and their pages, and large contents by what they are."""
+"""Snapshots of folded runs and their pages."""
 
-import hashlib
 from collections.abc import Collection, Mapping
-from typing import Final, Protocol
+from typing import Final
 from zlib import crc32
 
-from midstream.language.errors import ContentsMissing
 from midstream.store.encoding import seal
 from midstream.store.postgres.link import Connection, Link, text_in, texts
 
@@ -98,47 +96,3 @@ def forget_snapshots(link: Link, run: str | None) -> None:
     where = "" if run is None else " where run = %(run)s"
     for table in ("snapshots", "pages"):
         link.rows(f"delete from midstream.{table}{where}", {"run": texts(run or "")})  # nosec B608  # a table of ours
-
-
-class Blobs(Protocol):
-    """Where large contents are kept, by what they are. Its methods block, each in a thread of its own."""
-
-    def put(self, data: bytes) -> str:
-        """Return the key (SHA-256, in hex) once the data is safe."""
-
-    def get(self, key: str) -> bytes:
-        """Return the data of a key, or of the one key that begins so: eight digits at least.
-
-        Raises:
-            WorldTrouble: it is missing, or not what was put there; or several keys begin so.
-        """
-
-
-def put(link: Link, data: bytes) -> str:
-    """Keep contents in the database; return their key."""
-    key = hashlib.sha256(data).hexdigest()
-    if not link.rows("select from midstream.blobs where key = %(key)s", {"key": key}):
-        link.rows(
-            "insert into midstream.blobs values (%(key)s, %(data)b) on conflict (key) do nothing",
-            {"key": key, "data": data},
-        )
-    return key
-
-
-def get(link: Link, key: str) -> bytes:
-    """Return the contents of a key, or of the one key that begins so."""
-    is_known = set(key) <= set("0123456789abcdef") and 8 <= len(key) <= 64
-    rows = (
-        link.rows(
-            "select key, data from midstream.blobs where key >= %(key)s and key < %(end)s limit 2",
-            {"key": key, "end": f"{key}g"},
-        )
-        if is_known
-        else []
-    )
-    if len(rows) != 1 or hashlib.sha256(rows[0][1]).hexdigest() != rows[0][0]:
-        raise ContentsMissing(
-            f"The contents {key[:16]} are missing from the journal, or damaged.",
-            hint="They cannot be put back; everything else is as it was.",
-        )
-    return bytes(rows[0][1])

@@ -48,8 +48,10 @@ from midstream.runtime.storage import (
 )
 from midstream.store.commit_watch import ANY, Watch
 from midstream.store.owners import new_name
+from midstream.store.postgres import blobs as contents
 from midstream.store.postgres import cache, catalogue, inbox, leases, pool, reading, tables
 from midstream.store.postgres.appends import Append, Writing, adopt_fork
+from midstream.store.postgres.blobs import LARGE, Blobs, opened_blobs
 from midstream.store.postgres.life import (
     LIFE,
     OFFERED,
@@ -80,16 +82,17 @@ class PostgresStore:
 
     def __init__(
         self,
+        me: str,
         address: Address,
         clock: ServerTime,
         *,
         host: str,
         person: str,
-        blobs: cache.Blobs | None = None,
+        blobs: Blobs | None = None,
     ) -> None:
         self._address = address
         self._clock = clock
-        self._me = new_name()
+        self._me = me
         self.host, self._person = host, person
         self._blobs = blobs
         self._is_closed = False
@@ -115,7 +118,7 @@ class PostgresStore:
 
     @classmethod
     def opened(
-        cls, url: str, *, host: str = "", person: str = "", blobs: cache.Blobs | None = None
+        cls, url: str, *, host: str = "", person: str = "", blobs: str = ""
     ) -> "PostgresStore":
         """Return the store in a database; its tables are made where there are none. Blocking: use a thread.
 
@@ -123,23 +126,25 @@ class PostgresStore:
             url: the address, postgresql://user@host/database as libpq has it.
             host: what this machine is called, for runs that nobody has placed.
             person: for whom runs of this process are, likewise.
-            blobs: where large contents are kept, None: in the database.
+            blobs: where large contents are kept: a folder that is there, on all machines, or
+                s3://bucket/folder; "": in the database.
 
         Raises:
             JournalTooNew: a newer midstream has changed the tables; they were not touched.
-            WorldTrouble: it cannot be reached or used.
-            UserMistake: it is no address.
+            WorldTrouble: it cannot be reached or used, or the folder of contents is not there.
+            UserMistake: it is no address, or no place for contents, or what that needs is not installed.
         """
-        address, clock = Address(url), ServerTime()
+        me, address, clock = new_name(), Address(url), ServerTime()
         link = Link(address, patience_s=0.0)
         try:
             link.do(tables.prepare)
             link.do(clock.ask)
+            kept = opened_blobs(blobs, link, me) if blobs else None
         except Exception as error:
             raise explained(error, address) from error
         finally:
             link.close()
-        return cls(address, clock, host=host, person=person, blobs=blobs)
+        return cls(me, address, clock, host=host, person=person, blobs=kept)
 
     # --- the journal ----------------------------------------------------------------------------
 
@@ -435,15 +440,30 @@ class PostgresStore:
 
     async def put(self, data: bytes) -> str:
         """Return the key once the data is safe."""
-        if self._blobs is not None:
-            return await in_thread(partial(self._blobs.put, data), name="midstream-blobs")
-        return await self._keeper.submit(partial(cache.put, data=data))
+        if self._blobs is None or len(data) < LARGE:
+            return await self._keeper.submit(partial(contents.put, data=data))
+        key, names = await in_thread(partial(contents.about, data))
+        if await self._keeper.submit(partial(contents.announce, key=key, names=names)):
+            await in_thread(partial(self._blobs.put, data), name="midstream-blobs")
+        return key
 
     async def get(self, key: str) -> bytes:
         """Return the data of a key."""
+        whole, data = await self._keeper.submit(partial(contents.get, key=key))
+        if data is not None:
+            return data
+        if self._blobs is None:
+            raise contents.unnamed_place(whole)
+        return await in_thread(partial(self._blobs.get, whole), name="midstream-blobs")
+
+    async def try_blobs(self) -> None:
+        """Write something where large contents are kept beside the database, read it and delete it.
+
+        Raises:
+            WorldTrouble: that cannot be done.
+        """
         if self._blobs is not None:
-            return await in_thread(partial(self._blobs.get, key), name="midstream-blobs")
-        return await self._keeper.submit(partial(cache.get, key=key))
+            await in_thread(partial(contents.attempt, self._blobs), name="midstream-blobs")
 
     # --- the whole ------------------------------------------------------------------------------
 

@@ -6,7 +6,9 @@
     inbox      messages to runs
     owners     the processes that have runs or would take some; `lock` is the key of the lock each holds
     servers    when each start of the server was first seen: its locks do not outlive it
-    snapshots, pages, blobs, supplies
+    blobs      contents by their SHA-256: the small ones; of those kept elsewhere, which others they name
+    snapshots, pages, supplies
+    journal    one row: what this journal is called where contents of several are kept in one place
     versions   the steps that were made
 
 A step leaves everything in place that the version before uses, or says in `least` from which one on a
@@ -133,7 +135,17 @@ end
 $$;
 """  # nosec B608  # numbers of ours
 
-_STEPS: Final = ((1, _FIRST),)
+_SECOND: Final = """
+create table midstream.journal(id text not null);
+insert into midstream.journal select gen_random_uuid()::text;
+alter table midstream.blobs add column put_at timestamptz not null default now(), add column names text;
+comment on column midstream.blobs.put_at is
+    'not long before it was put last, or later: whoever puts it again need not write each time';
+comment on column midstream.blobs.names is
+    'null where the contents are here; else they are elsewhere, and name these keys';
+"""
+
+_STEPS: Final = ((1, _FIRST), (1, _SECOND))
 """For each version the least one whose midstream may use the tables after it, and what makes it."""
 
 VERSION: Final = len(_STEPS)
