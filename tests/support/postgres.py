@@ -70,6 +70,30 @@ class PostgresServer:
             finally:
                 server.stop()
 
+    @contextlib.contextmanager
+    def replica(self) -> Iterator["PostgresServer"]:
+        """Give a running replica without which nothing is acknowledged here from now on."""
+        with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as name:
+            other = PostgresServer(Path(name), _free_port())
+            other._own(other.folder)
+            address = f"{self.address()}?application_name=replica"
+            self.run(
+                "pg_basebackup", "-D", other.data, "-R", "-X", "stream", "-c", "fast", "-d", address
+            )
+            other.start()
+            self.sql("alter system set synchronous_standby_names = 'replica'")
+            self.sql("select pg_reload_conf()")
+            synchronous = "select true from pg_stat_replication where sync_state = 'sync'"
+            wait_until(lambda: self.sql(synchronous) == [(True,)], "the replica is synchronous")
+            try:
+                yield other
+            finally:
+                other.stop()
+
+    def promote(self) -> None:
+        """Have a replica take over; return once it can be written to."""
+        assert self.sql("select pg_promote()") == [(True,)]
+
     @property
     def data(self) -> Path:
         """Return the folder of the server's files."""
@@ -108,6 +132,21 @@ class PostgresServer:
                     os.kill(child, signal.SIGKILL)
             wait_until(lambda: not any(map(_lives, children)), "its sessions are dead")
         (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+    def freeze(self) -> None:
+        """Stop it and all its sessions: it keeps its connections, and gives no answers until `thaw`."""
+        self._send_all(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._send_all(signal.SIGCONT)
+
+    def _send_all(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+        for child in _children(self._process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, number)
 
     def database(self) -> str:
         """Return the address of a new, empty database."""

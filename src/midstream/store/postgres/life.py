@@ -29,6 +29,12 @@ OFFERED: Final = "midstream_offered"
 LIFE: Final = {"connect_timeout": "2", "tcp_user_timeout": "3000"}
 """How the connection of a life is made: while there is time left another one is tried."""
 
+ANSWER_S: Final = 3.0
+"""How long it waits for an answer, for the same reason."""
+
+_LOOK_S: Final = 2.0
+"""Seconds between two looks of an ear whether another host is used by now."""
+
 FORGOTTEN_S: Final = 600
 """How long a dead owner without runs is remembered."""
 
@@ -89,7 +95,6 @@ class Life:
 
     def begin(self, connection: Connection) -> None:
         """Be alive on a new connection: its session holds the lock from now on."""
-        connection.execute("set synchronous_commit = off")
         see_server(connection)
         # One of its own: that of the connection before may be held on by a server that has not noticed its
         # end, and be gone between two beats.
@@ -179,7 +184,10 @@ class Ear:
 
     def _hear(self, connection: Connection) -> None:
         while not self._is_closed.is_set():
-            select.select([connection.fileno(), self._woken.fileno()], [], [])
+            ready = select.select([connection.fileno(), self._woken.fileno()], [], [], _LOOK_S)[0]
+            if not ready and self._link.has_moved:
+                self._link.drop()
+                return
             connection.pgconn.consume_input()
             while (heard := connection.pgconn.notifies()) is not None:
                 self._heard(heard.relname.decode(), heard.extra.decode())

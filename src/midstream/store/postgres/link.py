@@ -5,8 +5,9 @@ Work that is done again must come to the same: a statement may have been done th
 
 import math
 import re
+import selectors
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -30,6 +31,13 @@ Row: TypeAlias = tuple[Any, ...]
 PATIENCE_S = 30.0
 """How long the database may be away before whoever wants something of it is told."""
 
+ANSWER_S = 20.0
+"""How long a server may send nothing of an answer before it is taken for gone: one that is stopped, or that
+waits for a replica, keeps its connections for ever."""
+
+_LOOK_S = 0.1
+"""Seconds between two looks whether an answer is still waited for."""
+
 _FIRST_PAUSE_S = 0.02
 _PAUSE_S = 0.5
 
@@ -52,9 +60,18 @@ _NO_ROOM = {"53100", "53200", "58030"}
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
+_Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
+"""The one that takes one descriptor at the least cost; on Windows there is no other."""
+
+_FIRST: dict[str, int] = {}
+"""Of each address with several hosts the place of the one that is tried first, for this whole process: the
+last that took a connection, or the one after a host that gave no answer."""
+
 
 class Address:
     """Where the database is. What is shown of it has no password.
+
+    Of several hosts all links of a process use the same one: they must not see two servers.
 
     Raises:
         UserMistake: it is no address of PostgreSQL.
@@ -69,11 +86,85 @@ class Address:
                 hint="Write it as postgresql://user@host:5432/database?sslmode=verify-full.",
             ) from None  # its error may quote the address as it is
         self._said = said
+        self._url = url
+        self._lists = {
+            name: str(said[name]).split(",")
+            for name in ("host", "hostaddr", "port")
+            if name in said
+        }
+        self._hosts = max(map(len, self._lists.values()), default=1)
         self.shown = shown_address(url)
+
+    @property
+    def first(self) -> int:
+        """Return the place of the host that is tried first."""
+        return _FIRST.get(self._url, 0)
 
     def conninfo(self, more: Mapping[str, str]) -> str:
         """Return it as libpq takes it, with more parameters where the address says nothing of them."""
-        return make_conninfo("", **{**_OTHERWISE, **more, **self._said})
+        said = {**_OTHERWISE, **more, **self._said}
+        if self._hosts > 1:
+            said = {**_OTHERWISE, "connect_timeout": "3", **more, **self._said}
+            place = self.first
+            said |= {
+                name: ",".join(each[place:] + each[:place])
+                for name, each in self._lists.items()
+                if len(each) == self._hosts
+            }
+        return make_conninfo("", **said)
+
+    def took(self, connection: Connection) -> int:
+        """Return the place of the host that a connection is to; it is tried first from now on."""
+        if self._hosts > 1:
+            there = {
+                "host": connection.info.host,
+                "hostaddr": connection.info.hostaddr,
+                "port": str(connection.info.port),
+            }
+            places = (
+                place
+                for place in range(self._hosts)
+                if all(
+                    each[place] == there[name]
+                    for name, each in self._lists.items()
+                    if len(each) == self._hosts
+                )
+            )
+            _FIRST[self._url] = next(places, self.first)
+        return self.first
+
+    def leave(self, place: int) -> None:
+        """Try the host after that one first: it gives no answers."""
+        if self.first == place:
+            _FIRST[self._url] = (place + 1) % self._hosts
+
+
+class _Session(psycopg.Connection[Any]):
+    """A connection that waits for an answer only until `is_given_up` since it was last heard."""
+
+    is_given_up: Callable[[float], bool]
+
+    def wait(self, gen: Generator[Any, Any, T], *_: Any, **__: Any) -> T:
+        """Return what comes of a statement.
+
+        Raises:
+            psycopg.OperationalError: nothing was heard for too long; the connection is closed.
+        """
+        try:
+            wanted, since = next(gen), time.monotonic()
+            with _Selector() as selector:
+                selector.register(self.pgconn.socket, wanted)
+                while True:
+                    if found := selector.select(_LOOK_S):
+                        since = time.monotonic()
+                        wanted = gen.send(found[0][1])
+                        selector.modify(self.pgconn.socket, wanted)
+                    elif self.is_given_up(since):
+                        self.pgconn.finish()
+                        raise psycopg.OperationalError("the server gives no answer")
+        except StopIteration as end:
+            value: T = end.value
+            return value
 
 
 class Link:
@@ -85,6 +176,7 @@ class Link:
         address: of the database.
         begin: is called with each connection that is made, before anything else is done with it.
         patience_s: how long to try again where the database is away, None: `PATIENCE_S`.
+        answer_s: how long to wait for an answer, None: `ANSWER_S`.
         more: parameters of the connection, where the address says nothing else.
     """
 
@@ -94,21 +186,28 @@ class Link:
         *,
         begin: Callable[[Connection], None] | None = None,
         patience_s: float | None = None,
+        answer_s: float | None = None,
         more: Mapping[str, str] = NOTHING,
     ) -> None:
         self.address = address
-        self._conninfo = address.conninfo(more)
+        self._more = more
         self._begin = begin
         self.patience_s = patience_s
+        self._answer_s = answer_s
+        self._place = 0
         self.ends_at = math.inf
         self._connection: Connection | None = None
 
     def connected(self) -> Connection:
         """Return the connection, made if there is none. Blocking."""
+        if self.has_moved:
+            self.drop()
         if self._connection is None or self._connection.closed:
             self._connection = None
-            connection = psycopg.connect(self._conninfo, autocommit=True)
+            connection = _Session.connect(self.address.conninfo(self._more), autocommit=True)
             try:
+                self._place = self.address.took(connection)
+                connection.is_given_up = self._is_given_up
                 if self._begin is not None:
                     self._begin(connection)
             except BaseException:
@@ -116,6 +215,20 @@ class Link:
                 raise
             self._connection = connection
         return self._connection
+
+    @property
+    def has_moved(self) -> bool:
+        """Return whether other links use another host by now."""
+        return self._place != self.address.first
+
+    def _is_given_up(self, since: float) -> bool:
+        """Return whether an answer is no longer waited for, of which nothing came since then."""
+        now = time.monotonic()
+        answer_s = ANSWER_S if self._answer_s is None else self._answer_s
+        if now > since + answer_s:
+            self.address.leave(self._place)
+            return True
+        return now > self.ends_at or self.has_moved
 
     def do(self, work: Callable[[Connection], T]) -> T:
         """Return what `work` returns, done again where the connection was cut or others were in the way.

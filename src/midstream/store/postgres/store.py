@@ -53,6 +53,7 @@ from midstream.store.postgres import cache, catalogue, inbox, leases, pool, read
 from midstream.store.postgres.appends import Append, Writing, adopt_fork
 from midstream.store.postgres.blobs import LARGE, Blobs, opened_blobs
 from midstream.store.postgres.life import (
+    ANSWER_S,
     LIFE,
     OFFERED,
     Ear,
@@ -100,7 +101,7 @@ class PostgresStore:
         self._mine: set[str] = set()
         self._may_have_mail = True
         self._life = Life(self._me, host, self._clock)
-        self._living = Link(address, begin=self._life.begin, more=LIFE)
+        self._living = Link(address, begin=self._life.begin, answer_s=ANSWER_S, more=LIFE)
         self._is_alive = False
         self._links = [Link(address, begin=begin) for begin in (see_server, None, None)]
         watching = Link(address, patience_s=LOOK_PATIENCE_S)
