@@ -14,7 +14,7 @@ from midstream.core import conversation
 from midstream.core.append_only import Log, is_read
 from midstream.core.conversation import Message, Side
 from midstream.core.events import InputReceived, RunRecovered
-from midstream.core.notices import Envelope, RunTaken
+from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTaken
 from midstream.language.errors import JournalFull, RunOwned, UserMistake, WorldTrouble
 from midstream.runtime.engine import local, mailbox, open_run
 from midstream.runtime.engine.local import LocalEngine
@@ -956,10 +956,11 @@ async def test_a_close_cancelled_anywhere_can_be_done_again() -> None:
 
 
 class Cut(MemoryStore):
-    """A store that is cut off, so that its owner cannot say that it lives."""
+    """A store that is cut off, so that its owner cannot say that it lives, and hears of no append."""
 
     renewed = 0
     is_cut_off = False
+    is_kept_unheard = False
 
     async def renew(self) -> float:
         if self.is_cut_off:
@@ -967,34 +968,111 @@ class Cut(MemoryStore):
         self.renewed += 1
         return 0.06
 
+    async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+        if self.is_kept_unheard or not self.is_cut_off:
+            await super().append(run, expected, facts)
+        if self.is_cut_off:
+            await asyncio.Event().wait()
 
-async def test_a_process_that_cannot_say_that_it_lives_lets_go_of_its_runs() -> None:
+
+@asynccontextmanager
+async def cut_off(*script: Line, tools: FakeTools | None = None) -> AsyncIterator[Process]:
+    """Give a process whose store can be cut off."""
     async with shared() as store:
         cut = Cut()
         cut._open(store._contents)
-        one = Process(cut, asks("Which?"))
-        machine = await one.start()
-        await machine.settled()
+        process = Process(cut, *script, tools=tools)
+        yield process
+        await process.engine.close()
 
-        async def has_renewed() -> bool:
-            return cut.renewed > 3
 
-        async def is_let_go() -> bool:
-            return machine.is_closed
-
-        await until(has_renewed)
-        assert await store.owner_of(machine.id) == cut.me
+async def test_a_run_whose_store_is_away_stands_still_and_goes_on_with_it() -> None:
+    gate = Gate()
+    tools = FakeTools(FakeTool(name="look", gate=gate))
+    async with cut_off(call("look"), "Done.", tools=tools) as process:
+        cut = process.store
+        assert isinstance(cut, Cut)
+        machine = await process.start()
+        ended = asyncio.create_task(machine.wait())
+        await gate.reached()
+        await until(lambda: _is(cut.renewed > 3))
+        assert await cut.owner_of(machine.id) == cut.me
         cut.is_cut_off = True
-        journaled = len(await store.read(machine.id))
-        await until(is_let_go)
-        assert not machine.run.is_over
+        journaled = len(await cut.read(machine.id))
+        await until(lambda: _is(machine.is_away))
+
         # Nothing more is written: the store may be one that answers only when the network is back.
-        assert len(await store.read(machine.id)) == journaled
-
-        async def is_given_back() -> bool:
-            return await store.owner_of(machine.id) == ""
-
+        assert len(await cut.read(machine.id)) == journaled
+        with pytest.raises(JournalFull, match="cannot be reached"):
+            await machine.say("words")
+        assert not machine.is_closed
         cut.is_cut_off = False
-        await until(is_given_back)
-        assert not (await one.engine.resume(machine.id)).is_closed
-        await one.engine.close()
+        gate.open()
+
+        assert (await ended).output == "Done."
+        assert len(process.told.of(JournalStalled)) == len(process.told.of(JournalWorks)) == 1
+        assert process.told.of(RunRecovered) == [RunRecovered(was_cut=True)]
+        assert len(tools.calls) == 2
+        told = [envelope.seq for envelope in process.told.events if envelope.seq is not None]
+        assert told == [*range(1, machine.run.seq + 1)]
+
+
+async def _is(holds: bool) -> bool:
+    return holds
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_words_whose_append_nobody_answered_are_in_the_run_once(is_kept: bool) -> None:
+    async with cut_off("Hello.") as process:
+        cut = process.store
+        assert isinstance(cut, Cut)
+        machine = await process.start(CHAT)
+        await machine.settled()
+        cut.is_cut_off, cut.is_kept_unheard = True, is_kept
+        said = asyncio.create_task(machine.say("hello", id="line"))
+        await until(lambda: _is(machine.is_away))
+        assert not said.done()
+        cut.is_cut_off = False
+
+        assert (await said).handling != "reject"
+        assert [fact.input_id for fact in process.told.of(InputReceived)] == ["line"]
+        await machine.settled()
+        assert len(process.model.requests) == 1
+
+
+async def test_a_run_that_another_process_took_meanwhile_is_its() -> None:
+    async with cut_off(asks("Which?")) as process:
+        cut = process.store
+        assert isinstance(cut, Cut)
+        machine = await process.start()
+        await machine.settled()
+        cut.is_cut_off = True
+        await until(lambda: _is(machine.is_away))
+        other = Process(cut.beside(), "Done.")
+        cut._contents.owners.pop(cut.me)
+        await other.engine.resume(machine.id)
+        cut._contents.owners[cut.me] = cut
+        cut.is_cut_off = False
+
+        await machine.wait()
+        assert process.told.of(RunTaken) == [RunTaken()]
+        receipt = await machine.say("words")
+        assert receipt.reason == "another process goes on with the run"
+        assert await cut.owner_of(machine.id) == other.store.me
+        await other.engine.close()
+
+
+async def test_a_process_that_ends_while_its_store_is_away_gives_the_run_back() -> None:
+    async with shared() as store:
+        cut = Cut()
+        cut._open(store._contents)
+        process = Process(cut, asks("Which?"))
+        machine = await process.start()
+        await machine.settled()
+        cut.is_cut_off = True
+        await until(lambda: _is(machine.is_away))
+        waits = asyncio.create_task(machine.wait())
+        await process.engine.close()
+
+        assert machine.is_closed
+        assert not (await waits).is_over

@@ -113,16 +113,19 @@ class WorkflowStateMachine:
         "_has_worktrees",
         "_hearing",
         "_hook_listener",
+        "_in_doubt",
         "_in_flight",
         "_inbox",
         "_inputs",
         "_is_abandoned",
+        "_is_away",
         "_is_closing",
         "_is_finishing",
         "_is_held",
         "_is_leaving",
         "_is_taking",
         "_patience",
+        "_returned",
         "_run",
         "_settled",
         "_stalled",
@@ -152,10 +155,7 @@ class WorkflowStateMachine:
         self._handlers = _NO_HANDLERS if handlers is None else handlers
         self._run = Run(id=id or new_run_id())
         self._events = RunEvents(self._run.id, world.clock, world.redactor, tap)
-        self._background = Background(self._events.notify, world.redactor)
-        self._in_flight = InFlight(
-            self._post, self._put, self._deliver, self._events, self._background
-        )
+        self._background, self._in_flight = self._nothing_in_flight()
         self._hook_listener = (
             None if world.hooks is None else HookListener(world.hooks, self._events.notify)
         )
@@ -169,6 +169,9 @@ class WorkflowStateMachine:
         self._is_taking = False
         self._is_closing = False
         self._is_abandoned = False
+        self._is_away = False
+        self._returned: asyncio.Future[None] | None = None
+        self._in_doubt: list[tuple[inputs.UserSaid, asyncio.Future[None]]] = []
         self._is_leaving = False
         self._is_finishing = False
         self._is_held = False
@@ -198,6 +201,11 @@ class WorkflowStateMachine:
     def is_closed(self) -> bool:
         """Return whether this machine does nothing more: its run has ended, or goes on elsewhere."""
         return self._is_closing
+
+    @property
+    def is_away(self) -> bool:
+        """Return whether this machine does nothing until `resume` is called again; see `stand_still`."""
+        return self._is_away
 
     @property
     def is_idle(self) -> bool:
@@ -266,8 +274,9 @@ class WorkflowStateMachine:
         is_foreign: bool = False,
         limits: Budget | None = None,
         deaths: int = 0,
+        missed: Sequence[Envelope] = (),
     ) -> None:
-        """Go on with a run that another process held. Returns when that is journaled.
+        """Go on with a run that another process held, or that stood still. Returns when that is journaled.
 
         Args:
             run: the run, folded from all of its facts. It has started and is not over.
@@ -278,6 +287,7 @@ class WorkflowStateMachine:
             is_foreign: its past came with an import: from here on it may use no more than `limits`.
             limits: what runs may use here.
             deaths: so many processes in a row died with the run while it hardly went on.
+            missed: facts of the run that listeners of this machine have not heard.
 
         Raises:
             UserMistake: the definition does not fit where the run stands; nothing changed.
@@ -298,6 +308,8 @@ class WorkflowStateMachine:
         self._run = run
         self._is_held = self._was_held = first is not None
         self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
+        if self._is_away:
+            self._be_back(missed)
         recovered = inputs.Recovered(
             was_cut=was_cut,
             definition=definition,
@@ -317,6 +329,13 @@ class WorkflowStateMachine:
             await first()
             self._is_held = False
             await self._put(_NOTHING)
+        while self._in_doubt:
+            said, done = self._in_doubt.pop(0)
+            if said.id in self._run.inbox.lines:
+                _settle(done)
+            else:
+                self._inputs.append((said, done))
+                self._rouse()
 
     async def _see_changes(self) -> None:
         """Journal what external agents had changed in the workspace before their process died."""
@@ -346,6 +365,9 @@ class WorkflowStateMachine:
         self._is_leaving = True
         if self._task is None:
             return self._run
+        if self._is_away:
+            await self._close()
+            return self._run
         if after is not None:
             await self._finished_by_itself(after)
         if self._stopwatch.look(self._run) and self._stalled is None:
@@ -362,10 +384,38 @@ class WorkflowStateMachine:
         nothing more of it is journaled. Returns when what was in flight has been cut off.
         """
         self._is_leaving = self._is_abandoned = True
-        if self._task is not None and not self._task.done():
-            self._events.notify(RunTaken())
+        if self._task is None or self._is_closing:
+            return
+        self._events.notify(RunTaken())
+        if self._is_away:
+            await self._close()
+        else:
             self._task.cancel()
             await asyncio.wait((self._task,))
+
+    async def stand_still(self, error: JournalFull) -> None:
+        """Do nothing more of the run, as a process that dies, until `resume` is called again.
+
+        What was in flight is cut off, and nothing more is journaled. What is said meanwhile is refused with
+        the error; words that were being journaled wait until it is known whether they were.
+        """
+        if self._task is None or self._is_closing or self._is_leaving or self._is_away:
+            return
+        self._is_away, self._stalled = True, error
+        self._returned = asyncio.get_running_loop().create_future()
+        self._events.notify(JournalStalled(error=error.what, hint=error.hint))
+        self._refuse_waiting(error)
+        self._task.cancel()
+        await asyncio.wait((self._task,))
+
+    def _be_back(self, missed: Sequence[Envelope]) -> None:
+        """Stand still no more."""
+        assert self._returned is not None
+        self._is_away, self._stalled = False, None
+        _settle(self._returned)
+        for envelope in missed:
+            self._events.emit(envelope)
+        self._events.notify(JournalWorks())
 
     async def _finished_by_itself(self, after: Awaitable[object]) -> None:
         """Return once nothing is in flight any more, or something has happened."""
@@ -594,8 +644,11 @@ class WorkflowStateMachine:
         Where the event loop shuts down first, the run is returned as it stands: not over, and in
         the journal for a later process to go on with.
         """
+        await asyncio.wait((self._begun(),))
+        while self._is_away and self._returned is not None:
+            await asyncio.wait((self._returned,))
+            await asyncio.wait((self._begun(),))
         task = self._begun()
-        await asyncio.wait((task,))
         if not task.cancelled():
             task.result()
         return self._run
@@ -670,7 +723,7 @@ class WorkflowStateMachine:
                 await self._give_up(error)
         finally:
             # Also where the loop of the program shuts down and cancels us: no task is left behind.
-            await self._close()
+            await (self._cut_off() if self._is_away else self._close())
 
     async def _deliver(self, key: inputs.EffectKey, input: inputs.AnyInput) -> None:
         """Take an effect's end at once, in the effect's own task, where nobody is taking.
@@ -678,7 +731,7 @@ class WorkflowStateMachine:
         It is the same loop a step shorter: the next effect begins without waking the main task,
         which only sleeps here. Whatever else comes meanwhile waits behind it.
         """
-        is_first = not (self._is_taking or self._inputs or self._is_closing)
+        is_first = not (self._is_taking or self._inputs or self._is_closing or self._is_away)
         task = self._in_flight.landed(key) if is_first else None
         if task is None:
             self._post(input)
@@ -727,7 +780,11 @@ class WorkflowStateMachine:
                 _refuse(done, error)
             finally:
                 self._is_taking = False
-                if done is not None:
+                if self._is_away and isinstance(input, inputs.UserSaid) and done is not None:
+                    self._in_doubt.append((input, done))
+                elif self._is_away and self._stalled is not None:
+                    _refuse(done, self._stalled.again())
+                elif done is not None:
                     _settle(done)
         await asyncio.sleep(0)
 
@@ -899,14 +956,33 @@ class WorkflowStateMachine:
         """Return the keys of the open calls that may be made once only."""
         return {key for key, call in open_calls(self._run).items() if call.effect == "once"}
 
+    def _nothing_in_flight(self) -> tuple[Background, InFlight]:
+        background = Background(self._events.notify, self._world.redactor)
+        in_flight = InFlight(self._post, self._put, self._deliver, self._events, background)
+        return background, in_flight
+
+    async def _cut_off(self) -> None:
+        """Leave no effect behind, and be ready for `resume`."""
+        self._in_flight.cancel(self._taker)
+        self._in_flight.close()
+        self._inputs.clear()
+        await self._background.close(0.0)
+        await self._in_flight.cleaned_up()
+        if self._world.agents is not None:
+            await self._world.agents.end(self.id)
+        self._background, self._in_flight = self._nothing_in_flight()
+        self._stopwatch = Stopwatch(self._world.clock)
+        self._taker = self._fault = None
+
     async def _close(self) -> None:
         """Leave nothing behind: no effect, no waiter, no listener's task."""
         # First, so that what the cancelled effects still post or deliver is dropped.
-        self._is_closing = True
+        self._is_closing, self._is_away = True, False
         self._in_flight.cancel(self._taker)
         self._in_flight.close()
-        for _, done in self._inputs:
+        for _, done in (*self._inputs, *self._in_doubt):
             _settle(done)
+        _settle(self._returned)
         self._inputs.clear()
         self._wake_settled()
         self._world.vault.forget(self.id)
@@ -952,8 +1028,10 @@ class WorkflowStateMachine:
     # --- small parts ------------------------------------------------------------------------
 
     def _post(self, input: inputs.AnyInput) -> None:
+        if self._is_closing or self._is_away:
+            return
         is_cut = self._is_leaving and not self._is_finishing
-        if self._is_closing or (is_cut and isinstance(input, inputs.HandlerLogged)):
+        if is_cut and isinstance(input, inputs.HandlerLogged):
             return
         self._inputs.append((input, None))
         self._rouse()
@@ -984,7 +1062,7 @@ class WorkflowStateMachine:
         return () if self._world.hooks is None else self._world.hooks.hooked
 
     def _require_new(self) -> None:
-        if self._task is not None or self._is_leaving:
+        if (self._task is not None and not self._is_away) or self._is_leaving:
             raise UserMistake(f"Run {self.id} has begun already.", hint="Make another machine.")
 
     def _begun(self) -> asyncio.Task[None]:
@@ -1001,7 +1079,7 @@ class WorkflowStateMachine:
             return f"the run has failed: {self._run.error}"
         if self._run.is_over:
             return "the run has ended"
-        if isinstance(self._unkept, JournalMoved):
+        if self._is_abandoned or isinstance(self._unkept, JournalMoved):
             return "another process goes on with the run"
         return "the run has not begun" if self._task is None else "the program is closing"
 

@@ -15,7 +15,13 @@ from midstream.core.decide.budgets import narrower
 from midstream.core.notices import Envelope, ListenerFailed
 from midstream.core.pending import due_at
 from midstream.core.run import Run
-from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
+from midstream.language.errors import (
+    JournalMoved,
+    MidstreamError,
+    RunOwned,
+    UserMistake,
+    WorldTrouble,
+)
 from midstream.language.names import Json
 from midstream.language.spec import Budget, Definition
 from midstream.runtime.engine.mailbox import deliver
@@ -52,7 +58,7 @@ class LocalEngine:
         self.world = world
         self.store = store
         self.sockets = sockets
-        self._owner = owner or Owner(store, sockets=sockets)
+        self._owner = owner or Owner(store, sockets=sockets, back=self._come_back)
         self._is_alone = owner is None
         self._machines: dict[str, WorkflowStateMachine] = {}
         self._listeners: list[Callable[[Envelope], None]] = []
@@ -246,13 +252,42 @@ class LocalEngine:
         if self._is_closing:
             raise UserMistake("The program is closing.", hint="Start it again.")
         if self._owner.is_lost:
-            raise WorldTrouble(
-                "The journal could not be reached in time.", hint="Start the program again."
-            )
+            raise WorldTrouble("The journal could not be reached in time.", hint="Try again.")
         self._machines[machine.id] = self._owner.machines[machine.id] = machine
         self.world.epochs[machine.id] = claim.epoch
         self._owner.begin()
         return claim
+
+    async def _come_back(self, machine: WorkflowStateMachine) -> None:
+        """Go on with a run that stood still while its store was away, unless another process does."""
+        if not machine.is_away:
+            return
+        try:
+            claim = await self._owner.claim(machine.id)
+            missed = await self.store.read(machine.id, machine.run.seq)
+            run = await opened(self.store, machine.id, known=machine.run)
+            if run.is_over:
+                await self._leave_to_others(machine)
+                return
+            was_ours = self.world.epochs.get(machine.id) == claim.epoch
+            self.world.epochs[machine.id] = claim.epoch
+            await machine.resume(
+                run,
+                was_cut=was_ours or claim.was_cut,
+                deaths=claim.deaths,
+                limits=self._limits,
+                first=lambda: self._bring_up_to_date(machine),
+                missed=missed,
+            )
+        except (RunOwned, JournalMoved, UserMistake):
+            await self._leave_to_others(machine)
+        except MidstreamError:
+            return  # it is away again: the next time
+        self.look()
+
+    async def _leave_to_others(self, machine: WorkflowStateMachine) -> None:
+        await machine.abandon()
+        await self._drop(machine)
 
     async def _bring_up_to_date(self, machine: WorkflowStateMachine) -> None:
         """Hand over the messages that waited. What cannot be taken now the dispatcher brings later."""
@@ -284,7 +319,9 @@ class LocalEngine:
         An end that could not be journaled is no part of the run: it is not kept.
         """
         if self._owner.is_lost:
-            return  # it is others' by now, and the store would be waited for
+            # It is others' by now, and the store would be waited for.
+            await self._owner.release(run.id, 0.0)
+            return
         with contextlib.suppress(MidstreamError):
             if run.seq == self._owner.told.get(run.id) != self._snapped.get(run.id):
                 self._snapped[run.id] = run.seq

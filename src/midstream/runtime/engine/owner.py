@@ -5,11 +5,11 @@ A process is mostly one owner with one engine. A worker is one owner with an eng
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from midstream.core.notices import Envelope
-from midstream.language.errors import MidstreamError
+from midstream.language.errors import JournalFull, MidstreamError
 from midstream.runtime.engine.live import LiveServer
 from midstream.runtime.engine.mailbox import MailDispatcher
 from midstream.runtime.state_machine import WorkflowStateMachine
@@ -27,7 +27,8 @@ class Owner:
         sockets: the folder of the sockets at which others hear what streams; None: they hear facts.
         lives: hears each time it has been said that this owner lives: when that began, by the loop's clock,
             and for how many seconds it holds.
-        lost: hears that it could not be said in time: by then every run has been let go of.
+        lost: hears that it could not be said in time: by then every run has been let go of. None: its runs
+            stand still until it can be said again, and `back` is awaited with each of them then.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Owner:
         sockets: Path | None = None,
         lives: Callable[[float, float], None] | None = None,
         lost: Callable[[], None] | None = None,
+        back: Callable[[WorkflowStateMachine], Awaitable[None]] | None = None,
     ) -> None:
         self.store = store
         self.sockets = sockets
@@ -48,6 +50,8 @@ class Owner:
         self._unreleased: dict[str, float | None] = {}
         self._lives = lives
         self._lost = lost
+        self._back = back
+        self._returning: asyncio.Task[None] | None = None
         self._dispatcher: MailDispatcher | None = None
         self._live: LiveServer | None = None
         self._renewals: asyncio.Task[None] | None = None
@@ -73,6 +77,9 @@ class Owner:
 
         Else nobody could go on with it for as long as this owner does live.
         """
+        if self.is_lost:
+            self._unreleased[run] = due_at
+            return
         try:
             await self.store.release(run, due_at)
         except MidstreamError:
@@ -94,9 +101,10 @@ class Owner:
             await self._dispatcher.close()
         if self._live is not None:
             await self._live.close()
-        if self._renewals is not None:
-            self._renewals.cancel()
-            await asyncio.gather(self._renewals, return_exceptions=True)
+        for task in (self._renewals, self._returning):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
     def hearing(self, id: str) -> WorkflowStateMachine | None:
         """Return who takes a run's messages: nobody where it is not ours, not begun, or ended unkept."""
@@ -121,9 +129,8 @@ class Owner:
         return machine is not None and machine.is_hearing(mail.id)
 
     async def _live_on(self) -> None:
-        """Say again and again that this owner lives. Where that fails for too long, let go of every run.
-
-        Nothing of them may be done here any more once another owner may have them.
+        """Say again and again that this owner lives. Where that fails for too long, nothing more is done of
+        any run, since another owner may have it by then.
         """
         said, within = await self._renewed()
         while True:
@@ -139,21 +146,29 @@ class Owner:
                 async with asyncio.timeout_at(said + within * 2 / 3):
                     said, within = await self._renewed()
             except TimeoutError:
-                await self._abandon_all()
+                self.is_lost = True
                 if self._lost is not None:
+                    await self._each(WorkflowStateMachine.abandon)
                     self._lost()
                     return
+                await self._stand_still()
+                await self._renewed()
+                # That may have waited for long, and nobody knows when it was heard: said once more.
                 said, within = await self._renewed()
                 self.is_lost = False
+                if self._back is not None:
+                    self._returning = asyncio.create_task(self._each(self._back))
 
-    async def _abandon_all(self) -> None:
-        """Leave every run to others. Nothing is journaled: the store would have to be waited for."""
-        self.is_lost = True
-        async with asyncio.TaskGroup() as group:
-            for machine in tuple(self.machines.values()):
-                if not machine.is_closed:
-                    self._unreleased[machine.id] = 0.0
-                    group.create_task(machine.abandon())
+    async def _stand_still(self) -> None:
+        if self._returning is not None:
+            self._returning.cancel()
+            await asyncio.wait((self._returning,))
+        await self._each(lambda machine: machine.stand_still(_away()))
+
+    async def _each(self, do: Callable[[WorkflowStateMachine], Awaitable[None]]) -> None:
+        """Do something with every run that goes on, with all at once."""
+        machines = [machine for machine in self.machines.values() if not machine.is_closed]
+        await asyncio.gather(*(do(machine) for machine in machines))
 
     async def _renewed(self) -> tuple[float, float]:
         """Return when, by the loop's clock, it was begun to say that this owner lives, and for how long."""
@@ -163,3 +178,10 @@ class Owner:
                 return began, await self.store.renew()
             except MidstreamError:
                 await asyncio.sleep(RENEW_AGAIN_S)
+
+
+def _away() -> JournalFull:
+    return JournalFull(
+        "The journal cannot be reached.",
+        hint="Look whether its server runs; it goes on by itself then.",
+    )
