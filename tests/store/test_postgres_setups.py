@@ -1,5 +1,6 @@
 """How a database may be set up: roles with the least rights, and poolers."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ from postgres_kit import Pooler, opened  # noqa: E402
 
 from midstream.language.errors import WorldTrouble  # noqa: E402
 from midstream.runtime.storage import Mail, Placement, Rate  # noqa: E402
+from midstream.store.postgres.store import PostgresStore  # noqa: E402
 from midstream.testing.contracts import fact  # noqa: E402
 from midstream.testing.store_contracts import started, worker_at  # noqa: E402
 
@@ -71,3 +73,35 @@ async def test_a_pooler_of_transactions_may_be_read_through_and_runs_nothing(
             await other.take(worker_at(other), 1)
         with pytest.raises(WorldTrouble, match="pooler"):
             await anext(other.rings())
+
+
+@pytest.mark.needs("pgbouncer")
+@pytest.mark.parametrize("mode", ["transaction", "statement"])
+async def test_through_a_real_pooler_of_less_than_sessions_one_reads_and_writes_and_runs_nothing(
+    postgres: PostgresServer, database: Callable[[], str], mode: str
+) -> None:
+    address = database()
+    async with opened(address) as (there,):
+        await there.append("r", 0, [fact("r", 1)])
+    with postgres.pooler(mode) as port:
+        near = address.replace(f":{postgres.port}/", f":{port}/")
+        async with opened(near, near) as stores:
+            reads = (each.read("r") for _ in range(40) for each in stores)
+            assert all(found == [fact("r", 1)] for found in await asyncio.gather(*reads))
+            for seq in range(1, 20):
+                both = (each.append(each.me, seq - 1, [fact(each.me, seq)]) for each in stores)
+                await asyncio.gather(*both)
+            with pytest.raises(WorldTrouble, match="pooler that changes the session") as caught:
+                await stores[0].claim("r")
+            assert "pool_mode = session" in caught.value.hint
+
+
+@pytest.mark.needs("pgbouncer")
+async def test_a_pooler_of_statements_cannot_make_the_tables(
+    postgres: PostgresServer, database: Callable[[], str]
+) -> None:
+    address = database()
+    with postgres.pooler("statement") as port:
+        near = address.replace(f":{postgres.port}/", f":{port}/")
+        with pytest.raises(WorldTrouble, match="pooler that changes the session"):
+            await asyncio.to_thread(PostgresStore.opened, near)

@@ -90,6 +90,31 @@ class PostgresServer:
             finally:
                 other.stop()
 
+    @contextlib.contextmanager
+    def pooler(self, mode: str) -> Iterator[int]:
+        """Give the port of a real pgbouncer before this server that pools by `mode`: session, ..."""
+        port, file = _free_port(), self.folder / f"{mode}.ini"
+        file.write_text(
+            f"""[databases]
+            * = host=127.0.0.1 port={self.port} user=midstream
+            [pgbouncer]
+            listen_addr = 127.0.0.1
+            listen_port = {port}
+            unix_socket_dir =
+            auth_type = any
+            pool_mode = {mode}
+            default_pool_size = 60
+            """.replace("    ", "")
+        )
+        command = [*_as_user(), "pgbouncer", "-q", str(file)]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: _is_open(port), "pgbouncer takes connections")
+            yield port
+        finally:
+            process.kill()
+            process.wait()
+
     def promote(self) -> None:
         """Have a replica take over; return once it can be written to."""
         assert self.sql("select pg_promote()") == [(True,)]
@@ -220,6 +245,11 @@ def _free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
+
+
+def _is_open(port: int) -> bool:
+    with socket.socket() as trying:
+        return trying.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _children(pid: int) -> list[int]:

@@ -105,8 +105,8 @@ class Log:
 def team(tmp_path: Path, database: Callable[[], str]) -> Iterator[Callable[..., Team]]:
     made: list[Team] = []
 
-    def make(server: OpenAIServer) -> Team:
-        made.append(Team(tmp_path, server, database()))
+    def make(server: OpenAIServer, journal: str = "") -> Team:
+        made.append(Team(tmp_path, server, journal or database()))
         return made[-1]
 
     yield make
@@ -164,6 +164,33 @@ def test_what_a_killed_worker_had_goes_on_in_another_and_nothing_is_done_twice(
         assert sorted(here.noted.read_text(encoding="utf-8").split("\n")) == ["", *jobs]
         taken = second.until("taken", times=4)
         assert all(each["was_cut"] for each in taken)
+
+
+@pytest.mark.needs("pgbouncer")
+def test_behind_a_pooler_of_sessions_all_is_as_without(
+    team: Callable[..., Team], postgres: PostgresServer, database: Callable[[], str]
+) -> None:
+    gate = Gate()
+
+    def think(body: Body) -> Step:
+        heard = "no, the other" in str(body["messages"])
+        return Reply(text="All done here.", gate=None if heard else gate)
+
+    with postgres.pooler("session") as port, OpenAIServer(default=think) as server:
+        here = team(server, database().replace(f":{postgres.port}/", f":{port}/"))
+        first = here.worker()
+        id = here.begun("job")
+        gate.reached.wait()
+        assert here.run("send", id, "no, the other").code == 0
+        first.until("let_go", run=id, why="finished")
+        gate.open()
+
+        heard = [
+            each
+            for each in events(here.run("events", id, "--json").out)
+            if each["type"] == "interrupted"
+        ]
+        assert [each["text"] for each in heard] == ["no, the other"]
 
 
 def test_a_worker_that_is_told_to_leave_gives_back_what_it_has(team: Callable[..., Team]) -> None:

@@ -21,7 +21,7 @@ import psycopg
 
 from midstream.language.errors import WorldTrouble
 from midstream.runtime.storage import WorkerInfo
-from midstream.store.postgres.link import Address, Connection, Link
+from midstream.store.postgres.link import POOLED, Address, Connection, Link
 from midstream.store.postgres.tables import LOCKS, TTL_S
 
 OFFERED: Final = "midstream_offered"
@@ -218,9 +218,5 @@ def _session(connection: Connection) -> int:
 
 def _pooled(address: Address) -> WorldTrouble:
     """Return the refusal of a pooler that pools transactions."""
-    return WorldTrouble(
-        f"The journal {address.shown} is behind a connection pooler that changes the session between"
-        " statements.",
-        hint="Running runs needs sessions: locks that show who lives, and LISTEN. Connect to PostgreSQL"
-        " itself, or have the pooler pool sessions (pool_mode = session).",
-    )
+    what, hint = POOLED
+    return WorldTrouble(f"The journal {address.shown} {what}.", hint=hint)

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
+from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from midstream.config.directories import shown_address
@@ -53,7 +54,7 @@ _OTHERWISE: Final[Mapping[str, str]] = {
 """Where the address says nothing else: a peer that is gone without a word is noticed within seconds, and
 of several hosts the one that may be written to is used."""
 
-_AWAY = {"57P01", "57P02", "57P03", "53300", "25006"}
+_AWAY = {"57P01", "57P02", "57P03", "53300", "25006", "26000", "42P05"}
 _AGAIN = {"40001", "40P01", "55P03"}
 _NO_ROOM = {"53100", "53200", "58030"}
 
@@ -66,6 +67,10 @@ _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
 _FIRST: dict[str, int] = {}
 """Of each address with several hosts the place of the one that is tried first, for this whole process: the
 last that took a connection, or the one after a host that gave no answer."""
+
+_POOLED: set[str] = set()
+"""The addresses behind a pooler that gives a connection another session with each transaction: what was
+prepared in one is not there in the next."""
 
 
 class Address:
@@ -133,6 +138,15 @@ class Address:
             _FIRST[self._url] = next(places, self.first)
         return self.first
 
+    @property
+    def prepares_after(self) -> int | None:
+        """Return after how many times a statement is prepared, None: never."""
+        return None if self._url in _POOLED else 5
+
+    def found_pooled(self) -> None:
+        """Prepare nothing from now on."""
+        _POOLED.add(self._url)
+
     def leave(self, place: int) -> None:
         """Try the host after that one first: it gives no answers."""
         if self.first == place:
@@ -143,6 +157,7 @@ class _Session(psycopg.Connection[Any]):
     """A connection that waits for an answer only until `is_given_up` since it was last heard."""
 
     is_given_up: Callable[[float], bool]
+    found_pooled: Callable[[], None]
 
     def wait(self, gen: Generator[Any, Any, T], *_: Any, **__: Any) -> T:
         """Return what comes of a statement.
@@ -165,6 +180,9 @@ class _Session(psycopg.Connection[Any]):
         except StopIteration as end:
             value: T = end.value
             return value
+        except (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement):
+            self.found_pooled()
+            raise
 
 
 class Link:
@@ -204,10 +222,15 @@ class Link:
             self.drop()
         if self._connection is None or self._connection.closed:
             self._connection = None
-            connection = _Session.connect(self.address.conninfo(self._more), autocommit=True)
+            connection = _Session.connect(
+                self.address.conninfo(self._more),
+                autocommit=True,
+                prepare_threshold=self.address.prepares_after,
+            )
             try:
                 self._place = self.address.took(connection)
                 connection.is_given_up = self._is_given_up
+                connection.found_pooled = self.address.found_pooled
                 if self._begin is not None:
                     self._begin(connection)
             except BaseException:
@@ -287,8 +310,15 @@ def is_away(error: psycopg.Error) -> bool:
 
 def is_refusal(error: psycopg.Error) -> bool:
     """Return whether the server will say the same, however often it is asked."""
-    return error.sqlstate is None and _refused(str(error)) is not None
+    return _refusal(error) is not None
 
+
+POOLED: Final = (
+    "is behind a connection pooler that changes the session between statements",
+    "Running runs needs sessions: locks that show who lives, and LISTEN. Connect to PostgreSQL"
+    " itself, or have the pooler pool sessions (pool_mode = session).",
+)
+"""What is wrong with a pooler of transactions or statements, and what to do."""
 
 _REFUSALS: Final = (
     (r"password authentication failed|no password supplied|no pg_hba.conf entry|authentication failed",
@@ -306,12 +336,15 @@ _REFUSALS: Final = (
     (r"unsupported startup parameter|permission denied for database",
      "does not let midstream in",
      "Give the user the right to connect; a pooler has to pool sessions."),
+    (r"statement pooling mode", *POOLED),
 )  # fmt: skip
 
 
-def _refused(said: str) -> tuple[str, str] | None:
+def _refusal(error: psycopg.Error) -> tuple[str, str] | None:
+    if error.sqlstate not in (None, "08P01"):
+        return None
     for pattern, what, hint in _REFUSALS:
-        if re.search(pattern, said):
+        if re.search(pattern, str(error)):
             return what, hint
     return None
 
@@ -353,7 +386,7 @@ def explained(error: Exception, address: Address, *, is_writing: bool = False) -
 
 
 def _away(error: psycopg.Error, where: str, *, is_writing: bool) -> MidstreamError:
-    refused = _refused(str(error)) if error.sqlstate is None else None
+    refused = _refusal(error)
     if refused is not None:
         return WorldTrouble(f"{where} {refused[0]}: {_said(error)}.", hint=refused[1])
     kind = JournalFull if is_writing else WorldTrouble
