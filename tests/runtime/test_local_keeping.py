@@ -15,7 +15,7 @@ from midstream.core.append_only import Log, is_read
 from midstream.core.conversation import Message, Side
 from midstream.core.events import InputReceived, RunRecovered
 from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTaken
-from midstream.language.errors import JournalFull, RunOwned, UserMistake, WorldTrouble
+from midstream.language.errors import JournalFull, JournalMoved, RunOwned, UserMistake, WorldTrouble
 from midstream.runtime.engine import local, mailbox, open_run
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.mailbox import hand_over
@@ -959,12 +959,15 @@ class Cut(MemoryStore):
     """A store that is cut off, so that its owner cannot say that it lives, and hears of no append."""
 
     renewed = 0
-    is_cut_off = False
+    is_cut_off = is_restored = False
     is_kept_unheard = False
 
     async def renew(self) -> float:
         if self.is_cut_off:
             raise WorldTrouble("The network is gone.")
+        if self.is_restored:
+            self.is_restored = False
+            raise JournalMoved("It was restored.")
         self.renewed += 1
         return 0.06
 
@@ -1076,3 +1079,26 @@ async def test_a_process_that_ends_while_its_store_is_away_gives_the_run_back() 
 
         assert machine.is_closed
         assert not (await waits).is_over
+
+
+@pytest.mark.parametrize("was_away", [False, True])
+async def test_runs_of_a_journal_that_was_restored_are_let_go_of(was_away: bool) -> None:
+    async with cut_off(asks("Which?")) as process:
+        cut = process.store
+        assert isinstance(cut, Cut)
+        machine = await process.start()
+        await machine.settled()
+        if was_away:
+            cut.is_cut_off = True
+            await until(lambda: _is(machine.is_away))
+        cut.is_restored, cut.is_cut_off = True, False
+
+        async def is_let_go() -> bool:
+            return machine.is_closed and await cut.owner_of(machine.id) == ""
+
+        await until(is_let_go)
+        assert not machine.run.is_over
+        assert process.told.of(RunTaken) == [RunTaken()]
+        renewed = cut.renewed
+        await until(lambda: _is(cut.renewed > renewed + 2))
+        assert not (await process.engine.resume(machine.id)).is_closed

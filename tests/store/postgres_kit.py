@@ -13,10 +13,12 @@ from midstream.store.postgres.store import PostgresStore
 
 
 @contextlib.asynccontextmanager
-async def opened(*addresses: str) -> AsyncIterator[list[PostgresStore]]:
+async def opened(*addresses: str, blobs: str = "") -> AsyncIterator[list[PostgresStore]]:
     """Give a store at each of some addresses, with a deadline on all that is done with them."""
     async with asyncio.timeout(DEADLINE_S):
-        stores = await asyncio.to_thread(lambda: [PostgresStore.opened(each) for each in addresses])
+        stores = await asyncio.to_thread(
+            lambda: [PostgresStore.opened(each, blobs=blobs) for each in addresses]
+        )
         try:
             yield stores
         finally:

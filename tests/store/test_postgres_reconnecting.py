@@ -190,9 +190,9 @@ async def test_whatever_no_answer_came_of_comes_to_the_same(
             await network.lost.acquire()
         (taken,) = cast("list[Taken]", came["skip locked"])
 
-        assert (taken.kept.id, taken.claim.epoch) == ("r", 1)
+        assert taken.kept.id == "r"
         assert await store.owner_of("r") == store.me
-        assert (await store.claim("r")).epoch == 2
+        assert (await store.claim("r")).epoch > taken.claim.epoch
         assert await store.undelivered("r") == []
         assert await store.snapshot("r") == (1, b"x", {"p": b""})
         assert [len(await store.read(run)) for run in ("f", "i")] == [1, 1]

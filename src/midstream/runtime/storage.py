@@ -293,6 +293,8 @@ class Ownership(Protocol):
         another owner may claim them.
 
         Raises:
+            JournalMoved: what is kept was restored from a backup meanwhile: none of its runs is this
+                owner's any more. Once it has let go of them it may be said again.
             WorldTrouble: it cannot be said now.
         """
 

@@ -25,6 +25,22 @@ def elsewhere(run: str) -> JournalMoved:
     )
 
 
+def forgotten(journal: str) -> JournalMoved:
+    """Return the refusal of an owner of whom the journal knows less than it said before."""
+    return JournalMoved(
+        f"The journal {journal} is not what it was: it was restored, or its server was replaced.",
+        hint="What had been written since is not in it; its runs go on from what is.",
+    )
+
+
+def parted(run: str, at: int) -> JournalMoved:
+    """Return the refusal of an append to a run whose facts so far are others than it follows."""
+    return JournalMoved(
+        f"Run {run} has other facts up to {at} than this process knows.",
+        hint="The journal was restored, and it went on otherwise there.",
+    )
+
+
 def owned(run: str, owner: str) -> RunOwned:
     """Return the refusal to claim a run that another owner has."""
     return RunOwned(

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from midstream.core.notices import Envelope
-from midstream.language.errors import JournalFull, MidstreamError
+from midstream.language.errors import JournalFull, JournalMoved, MidstreamError
 from midstream.runtime.engine.live import LiveServer
 from midstream.runtime.engine.mailbox import MailDispatcher
 from midstream.runtime.state_machine import WorkflowStateMachine
@@ -145,19 +145,35 @@ class Owner:
             try:
                 async with asyncio.timeout_at(said + within * 2 / 3):
                     said, within = await self._renewed()
-            except TimeoutError:
+            except (TimeoutError, JournalMoved) as error:
                 self.is_lost = True
                 if self._lost is not None:
                     await self._each(WorkflowStateMachine.abandon)
                     self._lost()
                     return
-                await self._stand_still()
-                await self._renewed()
+                if isinstance(error, JournalMoved):
+                    await self._leave_all()
+                else:
+                    await self._stand_still()
+                await self._renewed_again()
                 # That may have waited for long, and nobody knows when it was heard: said once more.
-                said, within = await self._renewed()
+                said, within = await self._renewed_again()
                 self.is_lost = False
                 if self._back is not None:
                     self._returning = asyncio.create_task(self._each(self._back))
+
+    async def _renewed_again(self) -> tuple[float, float]:
+        """Say that this owner lives once that can be heard; leave all runs where the journal is another."""
+        while True:
+            try:
+                return await self._renewed()
+            except JournalMoved:
+                await self._leave_all()
+
+    async def _leave_all(self) -> None:
+        """Leave every run to whoever goes on with it: its facts may be others than those known here."""
+        self._unreleased |= {id: 0.0 for id, each in self.machines.items() if not each.is_closed}
+        await self._each(WorkflowStateMachine.abandon)
 
     async def _stand_still(self) -> None:
         if self._returning is not None:
@@ -171,11 +187,17 @@ class Owner:
         await asyncio.gather(*(do(machine) for machine in machines))
 
     async def _renewed(self) -> tuple[float, float]:
-        """Return when, by the loop's clock, it was begun to say that this owner lives, and for how long."""
+        """Return when, by the loop's clock, it was begun to say that this owner lives, and for how long.
+
+        Raises:
+            JournalMoved: see `Ownership.renew`.
+        """
         while True:
             began = asyncio.get_running_loop().time()
             try:
                 return began, await self.store.renew()
+            except JournalMoved:
+                raise
             except MidstreamError:
                 await asyncio.sleep(RENEW_AGAIN_S)
 

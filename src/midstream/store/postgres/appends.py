@@ -22,7 +22,7 @@ from midstream.store.encoding import body_of, checked, marked
 from midstream.store.postgres import link as links
 from midstream.store.postgres.link import Connection, Link, explained, is_away, texts
 from midstream.store.postgres.reading import FORK, Begun, fork_values
-from midstream.store.refusals import elsewhere, moved, nothing_to_adopt, taken
+from midstream.store.refusals import elsewhere, moved, nothing_to_adopt, parted, taken
 from midstream.store.threads import Job
 from midstream.views.listing import Summary, summarised
 
@@ -159,7 +159,7 @@ select n from kept
 _TIPS = "select id, seq, head, summary from midstream.runs where id = any(%(ids)s)"
 
 _WHY = """
-select seq, owner not in ('', '-', %(me)s) and midstream.lives(owner) from midstream.runs
+select seq, head, owner not in ('', '-', %(me)s) and midstream.lives(owner) from midstream.runs
 where id = %(id)s
 """
 
@@ -218,7 +218,6 @@ class Writing:
                     self._keep_all(link, [chain])
                 return
             for chain in chains:
-                self._tips.pop(chain.run, None)
                 for job in chain.jobs:
                     job.fail(explained(error, link.address, is_writing=True))
 
@@ -267,7 +266,7 @@ class Writing:
                 again
                 for chain in chains
                 if chain.run not in kept
-                for again in self._refused(link, chain, made)
+                for again in self._refused(link, chain, tips, made)
             ]
 
     def _kept(
@@ -315,7 +314,11 @@ class Writing:
             self._tips.popitem(last=False)
 
     def _refused(
-        self, link: Link, chain: _Chain, made: dict[str, tuple[list[tuple[Any, ...]], Tip]]
+        self,
+        link: Link,
+        chain: _Chain,
+        tips: dict[str, Tip],
+        made: dict[str, tuple[list[tuple[Any, ...]], Tip]],
     ) -> list[_Chain]:
         """Let the jobs of a chain end with why they were refused; return what is to be tried again."""
         if (
@@ -330,10 +333,15 @@ class Writing:
         self._tips.pop(chain.run, None)
         self._doubts.pop(chain.run, None)
         rows = link.rows(_WHY, {"id": texts(chain.run), "me": self._me})
-        seq, is_elsewhere = rows[0] if rows else (0, False)
+        seq, head, is_elsewhere = rows[0] if rows else (0, FIRST, False)
+        is_parted = (
+            chain.run in made and seq == chain.expected > 0 and head != tips[chain.run].checksum
+        )
         for place, (job, append) in enumerate(zip(chain.jobs, chain.appends, strict=True)):
             if (why := _why(append, seq, is_elsewhere=is_elsewhere)) is not None:
                 job.fail(why)
+            elif is_parted:
+                job.fail(parted(append.run, seq))
             elif append.facts:
                 rest = _Chain(chain.jobs[place:])
                 rest.is_in_doubt = chain.is_in_doubt

@@ -18,8 +18,11 @@ COUNTED: Final = """
 """
 """Whether the death of a run's owner is counted: one that came of the server's own end says nothing."""
 
+_EPOCH: Final = "(extract(epoch from clock_timestamp()) * 1000)::bigint"
+"""Milliseconds since 1970: also where a backup was restored meanwhile it is higher than those before it."""
+
 TAKEN: Final = f"""
-    owner = %(me)s, epoch = r.epoch + 1, due_at = null,
+    owner = %(me)s, epoch = greatest(r.epoch + 1, {_EPOCH}), due_at = null,
     cut_at = case when r.owner <> '' then r.seq end,
     deaths = case when not ({COUNTED}) then r.deaths
         when r.deaths > 0 and r.seq - r.died_at >= {GOES_ON} then 1 else r.deaths + 1 end,
@@ -29,7 +32,7 @@ TAKEN: Final = f"""
 
 _CLAIM: Final = f"""
 insert into midstream.runs as r (id, owner, epoch, host, person)
-values (%(id)s, %(me)s, 1, %(host)s, %(person)s)
+values (%(id)s, %(me)s, {_EPOCH}, %(host)s, %(person)s)
 on conflict (id) do update set {TAKEN}, host = coalesce(r.host, excluded.host),
     person = case when r.host is null then excluded.person else r.person end
 where r.owner in ('', '-') or (r.owner <> %(me)s and not midstream.lives(r.owner))

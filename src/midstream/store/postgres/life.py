@@ -39,15 +39,18 @@ FORGOTTEN_S: Final = 600
 """How long a dead owner without runs is remembered."""
 
 _BEAT: Final = f"""
-update midstream.owners set server = midstream.server(), lock = %(lock)s, seen_at = clock_timestamp(),
+update midstream.owners o set server = midstream.server(), lock = %(lock)s, seen_at = clock_timestamp(),
     expires_at = clock_timestamp() + interval '{TTL_S} s'
-where name = %(me)s returning extract(epoch from seen_at)::double precision
+from midstream.owners before where o.name = %(me)s and before.name = o.name
+returning extract(epoch from o.seen_at)::double precision,
+    extract(epoch from before.seen_at)::double precision
 """  # nosec B608  # numbers of ours
 
 _BORN: Final = f"""
 insert into midstream.owners(name, host, pid, server, lock, seen_at, expires_at)
 values (%(me)s, %(host)s, %(pid)s, midstream.server(), %(lock)s, clock_timestamp(),
     clock_timestamp() + interval '{TTL_S} s')
+returning extract(epoch from seen_at)::double precision
 """  # nosec B608  # numbers of ours
 
 _LOCK: Final = f"select pg_advisory_lock({LOCKS}, %(lock)s)"
@@ -85,13 +88,19 @@ class ServerTime:
 
 
 class Life:
-    """This owner's life: made once it is needed, by the thread that has the link of it."""
+    """This owner's life: made once it is needed, by the thread that has the link of it.
+
+    `is_forgotten`: the database knows less of it than it said before. It was restored from a backup, or a
+    replica took over that lacked the last seconds: whose its runs are is not what this owner believes.
+    """
 
     def __init__(self, me: str, host: str, clock: ServerTime) -> None:
         self._clock = clock
         self._me = me
         self._host = host
         self._lock = 0
+        self._seen_at = 0.0
+        self.is_forgotten = False
 
     def begin(self, connection: Connection) -> None:
         """Be alive on a new connection: its session holds the lock from now on."""
@@ -110,10 +119,16 @@ class Life:
     def _beat(self, connection: Connection) -> None:
         values = {"me": self._me, "host": self._host, "pid": os.getpid(), "lock": self._lock}
         began = time.monotonic()
-        if beat := connection.execute(_BEAT.encode(), values).fetchall():
-            self._clock.said(beat[0][0], began)
+        beat = connection.execute(_BEAT.encode(), values).fetchall()
+        if not beat:
+            before = 0.0
+            beat = connection.execute(_BORN.encode(), values).fetchall()
         else:
-            connection.execute(_BORN.encode(), values)
+            before = beat[0][1]
+        # Beats are not waited for on the disk: a crash of the server takes the last of them.
+        self.is_forgotten |= before < self._seen_at - TTL_S
+        self._seen_at = beat[0][0]
+        self._clock.said(self._seen_at, began)
 
     def announce(self, link: Link, worker: WorkerInfo) -> None:
         """Say that this owner is a worker."""

@@ -64,7 +64,7 @@ from midstream.store.postgres.life import (
 )
 from midstream.store.postgres.link import Address, Link, explained
 from midstream.store.postgres.looking import Looking
-from midstream.store.refusals import closed
+from midstream.store.refusals import closed, forgotten
 from midstream.store.threads import Job, Worker
 from midstream.system.offloop import call_soon, in_thread
 from midstream.views.listing import Standing
@@ -102,7 +102,7 @@ class PostgresStore:
         self._may_have_mail = True
         self._life = Life(self._me, host, self._clock)
         self._living = Link(address, begin=self._life.begin, answer_s=ANSWER_S, more=LIFE)
-        self._is_alive = False
+        self._is_alive = self._has_lost_all = False
         self._links = [Link(address, begin=begin) for begin in (see_server, None, None)]
         watching = Link(address, patience_s=LOOK_PATIENCE_S)
         self._watch = Watch(Looking(watching), watching.close)
@@ -291,7 +291,19 @@ class PostgresStore:
     async def renew(self) -> float:
         """Say that this owner lives; return the seconds within which that has to be said again."""
         await self._live()
-        return await self._heart.submit(self._renewed)
+        if self._has_lost_all:
+            # Whoever was told has let go of what it had; the rest it does not know of.
+            await self._writer.submit(self._released_all)
+            self._has_lost_all = False
+        seconds = await self._heart.submit(self._renewed)
+        if self._life.is_forgotten:
+            self._life.is_forgotten, self._has_lost_all = False, True
+            raise forgotten(self._address.shown)
+        return seconds
+
+    def _released_all(self, link: Link) -> None:
+        leases.release(link, None, self._me, 0.0)
+        self._mine.clear()
 
     def _renewed(self, link: Link) -> float:
         seconds = self._life.renew(link)
