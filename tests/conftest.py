@@ -20,7 +20,7 @@ pytest_plugins = ["unhurried", "left_out", "boxed", "spawning", "databases"]
 TESTS = Path(__file__).parent
 REAL_KITS = {"boxes", "console_kit", "mcp_kit", "pipes_kit", "ptyprocess", "screen"}
 """Modules that start our program, or another, for real: in a terminal, on pipes, as a server."""
-REAL_FIXTURES = {"box", "spawn", "postgres"}
+REAL_FIXTURES = {"box", "spawn"}
 REAL_PLACES = (
     "attacks/normal",
     "attacks/workspaces/test_attack_opening.py",
@@ -76,7 +76,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 
 
 def _is_slow(item: pytest.Function) -> bool:
-    if REAL_FIXTURES & {*item.fixturenames}:
+    from databases import (
+        needs_server,
+    )  # a plugin: imported before it is one, its asserts say nothing
+
+    if REAL_FIXTURES & {*item.fixturenames} or needs_server(item):
         return True
     if item.path.relative_to(TESTS).as_posix().startswith(REAL_PLACES + LONG_SEARCHES):
         return True

@@ -5,6 +5,7 @@ import signal
 from functools import partial
 from pathlib import Path
 
+import pytest
 from console_kit import changed, console, run, write_workflow
 from screen import CTRL_C, CTRL_D, ESC, Screen
 from support.openai_server import Call, Fault, Gate, OpenAIServer, Reply, Scripted
@@ -239,6 +240,7 @@ def _is_zombie(pid: int) -> bool:
     return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
 
 
+@pytest.mark.both_journals
 def test_an_unwritable_state_folder_is_told_and_nothing_else_happens(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where a folder should be")
     with console(tmp_path, "--model", "offline") as screen:

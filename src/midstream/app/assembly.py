@@ -1,6 +1,7 @@
 """The parts list: the one place that knows every adapter and puts them together."""
 
 import asyncio
+import contextlib
 import os
 import sys
 import time
@@ -336,7 +337,10 @@ def _opened_database(config: ConfigManager) -> "PostgresStore":
             f"The journal {config.journal_shown} needs psycopg, which is not installed: {error}.",
             hint='Install it with: pip install "midstream[postgres]"',
         ) from error
-    make_private(sockets_folder(config))
+    with contextlib.suppress(
+        OSError
+    ):  # without it other processes hear what streams from the database alone
+        make_private(sockets_folder(config))
     if config.blobs_folder is not None:
         keep_from_tools(config.blobs_folder)
     return PostgresStore.opened(
