@@ -18,7 +18,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 from deadline import DEADLINE_S as DEADLINE_S
+from deadline import wait_until
 from decide_kit import check
+from postgres_kit import lives
 
 from midstream.core.decide.decide import judged
 from midstream.core.events import AnyFact, RunStarted
@@ -52,6 +54,7 @@ from midstream.runtime.ports import (
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.runtime.storage import Claim, Mail
 from midstream.store.memory import MemoryStore
+from midstream.store.postgres.store import PostgresStore
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import FakeTools, JumpingClock, define, fake_world, fits_type
 
@@ -245,7 +248,32 @@ class SqliteDisk(SqliteStore):
         self.close(is_cut=True)
 
 
-AnyDisk: TypeAlias = MemoryDisk | SqliteDisk
+class PostgresDisk(PostgresStore):
+    """A store in a database, in which there may be no room."""
+
+    disk: Disk
+    address: str
+
+    async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+        self.disk.room()
+        await super().append(run, expected, facts)
+
+    async def post(self, mail: Mail) -> Mail:
+        self.disk.room()
+        return await super().post(mail)
+
+    async def claim(self, run: str) -> Claim:
+        claim = await super().claim(run)
+        self.disk.deaths[run] = claim.deaths
+        return claim
+
+    def cut(self) -> None:
+        """Be dead, as a killed process is once the server has seen the end of its connection."""
+        self.close(is_cut=True)
+        wait_until(lambda: not lives(self.address, self.me), "the server sees a death")
+
+
+AnyDisk: TypeAlias = MemoryDisk | SqliteDisk | PostgresDisk
 
 
 def memory_disks(disk: Disk) -> Callable[[], AnyDisk]:
@@ -260,6 +288,18 @@ def sqlite_disks(disk: Disk, path: Path) -> Callable[[], AnyDisk]:
         store = SqliteDisk.opened(path)
         assert isinstance(store, SqliteDisk)
         store.disk = disk
+        return store
+
+    return opened
+
+
+def postgres_disks(disk: Disk, address: str) -> Callable[[], AnyDisk]:
+    """Return what opens another store on the same database."""
+
+    def opened() -> AnyDisk:
+        store = PostgresDisk.opened(address)
+        assert isinstance(store, PostgresDisk)
+        store.disk, store.address = disk, address
         return store
 
     return opened

@@ -30,6 +30,7 @@ from any_order_kit import (
     memory_disks,
     named,
     noted_task,
+    postgres_disks,
     sqlite_disks,
 )
 from hypothesis import HealthCheck, settings
@@ -1017,6 +1018,15 @@ class AnyOrderOnDisk(AnyOrder):
             self.folder.cleanup()
 
 
+class AnyOrderOnPostgres(AnyOrder):
+    """The same over PostgreSQL."""
+
+    new_database: Callable[[], str]
+
+    def stores(self) -> Callable[[], AnyDisk]:
+        return postgres_disks(self.disk, type(self).new_database())
+
+
 def once_calls(run: Run) -> list[AnyEffect]:
     """Return the running calls that must not happen twice."""
     return [
@@ -1052,3 +1062,10 @@ def test_in_any_order_the_runs_are_what_the_core_says() -> None:
 
 def test_in_any_order_it_is_the_same_on_a_disk() -> None:
     run_state_machine_as_test(AnyOrderOnDisk, settings=bounded(25, 40))
+
+
+def test_in_any_order_it_is_the_same_in_a_database(database: Callable[[], str]) -> None:
+    class Here(AnyOrderOnPostgres):
+        new_database = staticmethod(database)
+
+    run_state_machine_as_test(Here, settings=bounded(8, 40))
