@@ -51,9 +51,13 @@ format: .venv/ready-dev
 bench: .venv/ready-dev
 	$(BIN)/python -m benchmarks
 
-# Kills, power loss, flipped bits, storms of hostile input: a good hour. See torture/__init__.py.
+# Kills, power loss, flipped bits, storms of hostile input: a good hour, and what is done to a file once more
+# to a database. See torture/__init__.py.
 torture: .venv/ready-dev
 	$(BIN)/python -m torture
+	$(BIN)/python -m torture kills --journal postgresql
+	$(BIN)/python -m torture watchers --journal postgresql
+	$(TEST) --journal postgresql $(addprefix tests/,acp api e2e mcp_server rehearsal server)
 
 clean:
 	rm -rf .audit .bench .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis

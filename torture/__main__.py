@@ -1,8 +1,11 @@
 """`python -m torture [NAME]`: everything, or one of the tortures by name. Exit code 1: it broke."""
 
 import argparse
+import contextlib
 import sys
 import time
+
+from support.postgres import PostgresServer
 
 from torture import TORTURES
 from torture.bit_flips import flips
@@ -63,14 +66,36 @@ def main() -> int:
         default="",
         help="one kill point, such as loop:17 or loop:17+4, or tree; or faults of one kind: kill",
     )
+    parser.add_argument(
+        "--journal",
+        choices=("sqlite", "postgresql"),
+        default="sqlite",
+        help="where kills and watchers keep their runs",
+    )
     asked = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        server = None
+        if asked.journal == "postgresql":
+            server = stack.enter_context(PostgresServer.made())
+        return _tortured(asked, server)
+
+
+def _tortured(asked: argparse.Namespace, server: PostgresServer | None) -> int:
     began = time.perf_counter()
-    reports = []
+    reports: list[Report] = []
     # Kills first: they fork, which costs more the more memory the others have left behind.
     if asked.name in (None, "kills"):
-        reports += kills(asked.points, asked.pairs, asked.seed, only=asked.only, flows=asked.flow)
+        reports += kills(
+            asked.points,
+            asked.pairs,
+            asked.seed,
+            only=asked.only,
+            flows=asked.flow,
+            server=server.address() if server else "",
+        )
     if asked.name in (None, "watchers"):
-        reports.append(watched_kills(asked.kills, asked.seed))
+        database = server.database() if server else ""
+        reports.append(watched_kills(asked.kills, asked.seed, database=database))
     if asked.name in (None, "expressions"):
         clock = not asked.no_clock
         reports.append(expressions_storm(asked.expressions, asked.seed, clock=clock))

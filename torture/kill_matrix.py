@@ -25,11 +25,13 @@ import traceback
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
+import psycopg
 
 from midstream.app.assembly import SystemClock
 from midstream.core.codec import encode_run
@@ -39,18 +41,22 @@ from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
 from midstream.core.question import Decision
 from midstream.core.run import Run
-from midstream.language.errors import UserMistake
+from midstream.language.errors import RunOwned, UserMistake
 from midstream.language.names import Json
 from midstream.language.spec import Definition, ToolSpec
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.ports import Handlers, ModelRequest, Review, ToolContext, ToolOutcome
 from midstream.runtime.state_machine import WorkflowStateMachine
+from midstream.runtime.storage import Claim
+from midstream.store.postgres.store import PostgresStore
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import fake_world
 from torture.flow_kit import SPECS, Flow, PureModel, Step, handlers_of
 from torture.flows import FLOWS
 from torture.report import Broken, Report
+
+AnyStore: TypeAlias = SqliteStore | PostgresStore
 
 DEADLINE_S = 300.0
 """No life takes that long, on no machine: who does hangs."""
@@ -97,22 +103,29 @@ class Fuse:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-class KilledStore(SqliteStore):
-    """A store whose process dies around its writes."""
+def opened(journal: str) -> AnyStore:
+    """Return the store at a path, or at the address of a database."""
+    if "://" in journal:
+        return PostgresStore.opened(journal)
+    return SqliteStore.opened(Path(journal))
 
-    fuse: Fuse
 
-    async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
-        """Append, dying before or after."""
-        self.fuse.point()
-        await super().append(run, expected, facts)
-        self.fuse.point()
+def _killed(store: AnyStore, fuse: Fuse) -> AnyStore:
+    """Return a store whose process dies before and after its appends, and after a claim."""
+    append, claim = store.append, store.claim
 
-    async def claim(self, run: str) -> Any:
-        """Claim, dying after."""
-        claim = await super().claim(run)
-        self.fuse.point()
-        return claim
+    async def appended(run: str, expected: int, facts: Sequence[Envelope]) -> None:
+        fuse.point()
+        await append(run, expected, facts)
+        fuse.point()
+
+    async def claimed(run: str) -> Claim:
+        made = await claim(run)
+        fuse.point()
+        return made
+
+    store.append, store.claim = appended, claimed  # type: ignore[method-assign]
+    return store
 
 
 class FoundWorkflows:
@@ -159,12 +172,10 @@ class LedgerTools:
         return ToolOutcome(outcome="completed", text=f"{name} done")
 
 
-async def _life(flow: Flow, folder: Path, fuse: Fuse) -> None:
+async def _life(flow: Flow, folder: Path, journal: str, fuse: Fuse) -> None:
     """Play the flow from wherever the journal has it to its end."""
     ledger = Ledger(folder / "ledger")
-    store = KilledStore.opened(folder / "journal.db")
-    assert isinstance(store, KilledStore)
-    store.fuse = fuse
+    store = _killed(opened(journal), fuse)
 
     def see(request: ModelRequest) -> None:
         fuse.point()
@@ -187,7 +198,7 @@ async def _life(flow: Flow, folder: Path, fuse: Fuse) -> None:
 
 
 async def _play(
-    flow: Flow, engine: LocalEngine, store: SqliteStore, ledger: Ledger, fuse: Fuse
+    flow: Flow, engine: LocalEngine, store: AnyStore, ledger: Ledger, fuse: Fuse
 ) -> None:
     handlers = handlers_of(flow)
     kept = {run.id: run for run in await store.listing() if run.seq}
@@ -197,7 +208,7 @@ async def _play(
     elif kept[mine].summary.is_over:
         machine = None
     else:
-        machine = await engine.resume(mine, handlers=handlers)
+        machine = await _taken_up(engine, mine, handlers)
     if machine is not None:
         await _accompany(machine, flow, ledger, fuse)
         mine = machine.id
@@ -209,11 +220,21 @@ async def _play(
     ledger.write("end", "")
 
 
+async def _taken_up(engine: LocalEngine, run: str, handlers: Handlers) -> WorkflowStateMachine:
+    """Go on with a run, once a server has seen the end of the process that was killed."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            try:
+                return await engine.resume(run, handlers=handlers)
+            except RunOwned:
+                await asyncio.sleep(0.005)
+
+
 async def _fork(
     source: str,
     kept: Any,
     engine: LocalEngine,
-    store: SqliteStore,
+    store: AnyStore,
     flow: Flow,
     ledger: Ledger,
     fuse: Fuse,
@@ -224,7 +245,7 @@ async def _fork(
         fuse.point()
     elif kept[FORKED].summary.is_over:
         return
-    machine = await engine.resume(FORKED, handlers=handlers_of(flow))
+    machine = await _taken_up(engine, FORKED, handlers_of(flow))
     await _accompany(machine, flow, ledger, fuse)
 
 
@@ -317,13 +338,13 @@ async def _move_on(machine: WorkflowStateMachine, flow: Flow) -> None:
 # --- the lives of one point ---------------------------------------------------------------------
 
 
-def _spawn(flow: Flow, folder: Path, at: int) -> bool:
+def _spawn(flow: Flow, folder: Path, journal: str, at: int) -> bool:
     """Live one life in a process of its own; return whether it was killed."""
     child = os.fork()
     if child == 0:
         code = 0
         try:
-            asyncio.run(_life(flow, folder, Fuse(at)))
+            asyncio.run(_life(flow, folder, journal, Fuse(at)))
         except BaseException:
             Ledger(folder / "ledger").write("broken", traceback.format_exc()[-1500:])
             code = 1
@@ -334,31 +355,48 @@ def _spawn(flow: Flow, folder: Path, at: int) -> bool:
     return os.WIFSIGNALED(status)
 
 
-def tried(flow: Flow, kills_at: Sequence[int]) -> tuple[list[str], int]:
-    """Return what is broken after a life killed at each of the points, and the points of the last."""
+def tried(flow: Flow, kills_at: Sequence[int], server: str) -> tuple[list[str], int]:
+    """Return what is broken after a life killed at each of the points, and the points of the last.
+
+    `server`: the address of a server whose databases are the journals; "": they are files.
+    """
     folder = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
     ledger = Ledger(folder / "ledger")
+    journal = _empty_database(server) if server else str(folder / "journal.db")
     try:
         for at in (*kills_at, *[0] * LIVES):
-            _spawn(flow, folder, at)
+            _spawn(flow, folder, journal, at)
             if ledger.of("end") or ledger.of("broken"):
                 break
         else:
             return [f"not ended after {LIVES} lives"], 0
-        wrong = ledger.of("broken") or asyncio.run(_wrong_with(flow, folder, ledger))
+        wrong = ledger.of("broken") or asyncio.run(_wrong_with(flow, journal, ledger))
         points = ledger.of("points")
         return list(wrong), int(points[-1]) if points else 0
     finally:
         shutil.rmtree(folder)
 
 
-async def _wrong_with(flow: Flow, folder: Path, ledger: Ledger) -> list[str]:
+def _empty_database(server: str) -> str:
+    """Return the address of a database of this process's own, emptied."""
+    name = f"kills{os.getpid()}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        found = connection.execute("select from pg_database where datname = %s", (name,))
+        if not found.fetchall():
+            connection.execute(f"create database {name}".encode())
+    address = server.rpartition("/")[0] + f"/{name}"
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("drop schema if exists midstream cascade")
+    return address
+
+
+async def _wrong_with(flow: Flow, journal: str, ledger: Ledger) -> list[str]:
     """Return where the journal and the ledger disagree."""
     wrong = [
         f"{what} happened {n} times" for what, n in Counter(ledger.of("once")).items() if n > 1
     ]
     wrong += _out_of_order(ledger.of("once"))
-    store = SqliteStore.opened(folder / "journal.db")
+    store = opened(journal)
     try:
         for asked in set(ledger.of("asked")):
             wrong += _refused(asked)
@@ -424,16 +462,25 @@ def _refused(request: str) -> tuple[str, ...]:
 
 
 def kills(
-    points: int, pairs: int, seed: int, *, only: str = "", flows: Sequence[str] = ()
+    points: int,
+    pairs: int,
+    seed: int,
+    *,
+    only: str = "",
+    flows: Sequence[str] = (),
+    server: str = "",
 ) -> list[Report]:
     """Return what broke at so many points over all flows, or those named, and at so many pairs.
+
+    `server`: the address of a server in whose databases the journals are; "": they are files.
 
     With fewer points than there are, a sample is taken by the seed; with more, all are taken again
     and again: what the scheduler does differs each time.
     """
     if only:
         broken = tuple(
-            Broken(point=only, what=what, again=_again(only)) for what in _wrong_at(only)
+            Broken(point=only, what=what, again=_again(only, server))
+            for what in _wrong_at(only, server)
         )
         return [Report(name=f"kill {only}", tried=1, broken=broken)]
     chance = random.Random(seed)
@@ -442,21 +489,21 @@ def kills(
     broken_flows: list[Broken] = []
     tested = [flow for flow in FLOWS if not flows or flow.name in flows]
     for flow in tested:
-        wrong, lengths[flow.name] = tried(flow, [])
+        wrong, lengths[flow.name] = tried(flow, [], server)
         broken_flows += [
-            Broken(point=flow.name, what=w, again=_again(f"{flow.name}:0")) for w in wrong
+            Broken(point=flow.name, what=w, again=_again(f"{flow.name}:0", server)) for w in wrong
         ]
     reports.append(Report(name="unkilled flows", tried=len(tested), broken=tuple(broken_flows)))
     if broken_flows:
         return reports
     every = [f"{name}:{at}" for name, length in lengths.items() for at in range(1, length + 1)]
-    reports.append(_matrix("kill points", _some(every, points, chance)))
+    reports.append(_matrix("kill points", _some(every, points, chance), server))
     twice = [
         f"{name}:{first}+{chance.randint(1, length)}"
         for name, length in lengths.items()
         for first in range(1, length + 1)
     ]
-    reports.append(_matrix("pairs: killed recovering", _some(twice, pairs, chance)))
+    reports.append(_matrix("pairs: killed recovering", _some(twice, pairs, chance), server))
     return reports
 
 
@@ -472,24 +519,25 @@ def _some(every: list[str], count: int, chance: random.Random) -> list[str]:
     return every * whole + [point for _, point in sorted(order)[:rest]]
 
 
-def _matrix(name: str, points: list[str]) -> Report:
+def _matrix(name: str, points: list[str], server: str) -> Report:
     """Try the points, as many at once as there are cores."""
     with ProcessPoolExecutor(mp_context=get_context("fork")) as pool:
-        found = zip(points, pool.map(_wrong_at, points), strict=True)
+        found = zip(points, pool.map(partial(_wrong_at, server=server), points), strict=True)
         broken = tuple(
-            Broken(point=point, what=what, again=_again(point))
+            Broken(point=point, what=what, again=_again(point, server))
             for point, wrong in found
             for what in wrong
         )
     return Report(name=name, tried=len(points), broken=broken)
 
 
-def _wrong_at(point: str) -> list[str]:
+def _wrong_at(point: str, server: str) -> list[str]:
     """Return what is broken at a point such as `loop:17`, or a pair such as `loop:17+4`."""
     name, _, at = point.partition(":")
     flow = next(flow for flow in FLOWS if flow.name == name)
-    return tried(flow, [int(each) for each in at.split("+")])[0]
+    return tried(flow, [int(each) for each in at.split("+")], server)[0]
 
 
-def _again(point: str) -> str:
-    return f"python -m torture kills --only {point}"
+def _again(point: str, server: str) -> str:
+    where = " --journal postgresql" if server else ""
+    return f"python -m torture kills --only {point}{where}"

@@ -41,8 +41,7 @@ from midstream.core.events import (
 from midstream.core.notices import TextDelta
 from midstream.language.names import Policy
 from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
-from midstream.store.sqlite import SqliteStore
-from torture.kill_matrix import MEMORY
+from torture.kill_matrix import MEMORY, opened
 from torture.report import Broken, Report
 
 WATCHERS: Final = 5
@@ -90,9 +89,9 @@ class Talker:
 class Place:
     """The folder all of them share: the journal, signs (`sign`, `has`), and what each writes down."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, database: str = "") -> None:
         self.folder = folder
-        self.journal = folder / "journal.db"
+        self.journal = database or str(folder / "journal.db")
         (folder / "work").mkdir(exist_ok=True)
 
     def open(self, chance: random.Random) -> Any:
@@ -134,11 +133,20 @@ async def until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
+async def taken_up(engine: midstream.Engine, run: str) -> midstream.RunHandle:
+    """Go on with a run, once a server has seen the end of the process that was killed."""
+    while True:
+        try:
+            return await engine.resume(run)
+        except midstream.RunOwned:
+            await asyncio.sleep(0.005)
+
+
 async def own(place: Place, chance: random.Random, life: int) -> None:
     """Start or resume the run and stream until the kill; in the last life end it when all is said."""
     async with place.open(chance) as engine:
         if place.has("run"):
-            run = await engine.resume(place.run)
+            run = await taken_up(engine, place.run)
         else:
             run = await engine.start("role:dude")
             place.sign("run", run.id)
@@ -242,9 +250,12 @@ class Children:
 # --- all of it ----------------------------------------------------------------------------------
 
 
-def watched_kills(count: int, seed: int) -> Report:
-    """Return what broke for senders and watchers while the owner was killed so many times."""
-    place = Place(Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.exists() else None)))
+def watched_kills(count: int, seed: int, *, database: str = "") -> Report:
+    """Return what broke for senders and watchers while the owner was killed so many times.
+
+    `database`: the address of the journal, "": it is a file.
+    """
+    place = Place(Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.exists() else None)), database)
     children = Children(place)
     try:
         wrong = [f"{name} hangs" for name in _played(place, children, count, seed)]
@@ -253,7 +264,8 @@ def watched_kills(count: int, seed: int) -> Report:
     finally:
         children.kill()
         shutil.rmtree(place.folder)
-    again = f"python -m torture watchers --kills {count} --seed {seed}"
+    where = " --journal postgresql" if database else ""
+    again = f"python -m torture watchers --kills {count} --seed {seed}{where}"
     broken = tuple(
         Broken(point=f"watched {n}", what=what, again=again)
         for n, what in enumerate((*wrong, *found), start=1)
@@ -311,7 +323,7 @@ def _soon(holds: Callable[[], bool]) -> bool:
 
 async def _judged(place: Place) -> tuple[list[str], str]:
     """Return what is not as promised, and figures."""
-    store = SqliteStore.opened(place.journal)
+    store = opened(place.journal)
     try:
         facts = [envelope.event for envelope in await store.read(place.run)]
     finally:

@@ -38,6 +38,18 @@ def test_nothing_is_lost_or_repeated_wherever_a_process_is_killed() -> None:
 
 
 @pytest.mark.skipif(bool(LACKING), reason=LACKING)
+def test_nothing_is_lost_or_repeated_where_the_journal_is_a_database() -> None:
+    flows = ("--flow", "question", "--flow", "calls_in_order", "--flow", "halted_branches")
+    journal = ("--journal", "postgresql")
+    report = tortured("kills", "--points", "8", "--pairs", "3", *flows, *journal)
+    watched = tortured("watchers", "--kills", "2", *journal)
+
+    assert "kill points                           8        8        0" in report
+    assert "pairs: killed recovering              3        3        0" in report
+    assert ", 0 lost, 0 doubled, " in watched
+
+
+@pytest.mark.skipif(bool(LACKING), reason=LACKING)
 def test_each_run_ends_whole_whatever_becomes_of_workers_and_their_database() -> None:
     report = tortured("machines", "--faults", "6", "--runs", "6", "--lines", "8")
 
