@@ -140,10 +140,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with settings, a journal and a workspace of its own."""
     monkeypatch.setenv("MIDSTREAM_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("MIDSTREAM_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("MIDSTREAM_JOURNAL", str(tmp_path / "journal" / "journal.db"))
     monkeypatch.setenv("MIDSTREAM_MODEL", "openai:gpt-4o-mini")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-not-a-key")
-    (tmp_path / "journal").mkdir()
     (tmp_path / "work").mkdir()
     return tmp_path
 

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow
 NPM = Path(__file__).parents[1] / "npm"
 
 
+@pytest.mark.both_journals
 async def test_a_session_outlives_a_kill(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate()
     script = (

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import midstream
+from midstream.config.directories import JOURNAL_VARIABLE
 from midstream.testing import ScriptedModel
 
 TALK: dict[str, Any] = {
@@ -28,7 +29,8 @@ class Place:
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind = kind
         self.folder = folder
-        self.journal = ":memory:" if kind == "memory" else str(folder / "journal.db")
+        kept = os.environ.get(JOURNAL_VARIABLE, str(folder / "journal.db"))
+        self.journal = ":memory:" if kind == "memory" else kept
         self.workspace = folder / "work"
         self.workspace.mkdir(parents=True)
         self.engines: list[midstream.Engine] = []

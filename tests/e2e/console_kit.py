@@ -13,6 +13,7 @@ from deadline import DEADLINE_S as DEADLINE_S
 from screen import Screen
 from support.openai_server import OpenAIServer
 
+from midstream.config.directories import JOURNAL_VARIABLE
 from midstream.config.newcomer import SHOWN
 
 MIDSTREAM = (sys.executable, "-m", "midstream")
@@ -39,7 +40,8 @@ def environment(
     kept = {
         key: value
         for key, value in os.environ.items()
-        if not key.endswith(("_API_KEY", "_BASE_URL")) and not key.startswith("MIDSTREAM")
+        if not key.endswith(("_API_KEY", "_BASE_URL"))
+        and (not key.startswith("MIDSTREAM") or key == JOURNAL_VARIABLE)
     }
     own = {
         "MIDSTREAM_CONFIG_HOME": str(home / "config"),

@@ -186,6 +186,7 @@ def test_settings_with_problems_are_told_and_the_others_count(tmp_path: Path) ->
     assert "$.models.smart: expected text, found 5." in ended.told
 
 
+@pytest.mark.journal_file
 def test_a_state_folder_that_is_a_file_is_told_and_can_be_done_without(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where a folder should be", encoding="utf-8")
 

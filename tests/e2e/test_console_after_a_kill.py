@@ -66,6 +66,7 @@ def killed_in_mid_stream(home: Path) -> Iterator[OpenAIServer]:
         yield server
 
 
+@pytest.mark.both_journals
 def test_a_chat_killed_in_mid_stream_keeps_what_was_shown_and_pays_nobody_again(
     tmp_path: Path,
 ) -> None:
@@ -137,6 +138,7 @@ def test_of_a_chat_that_only_waited_at_the_kill_nothing_was_cut_off(
         assert screen.wait_exit() == 0
 
 
+@pytest.mark.both_journals
 def test_a_workflow_killed_in_mid_stream_goes_on_from_what_was_shown(tmp_path: Path) -> None:
     write_workflow(tmp_path / "config", "patient", PATIENT)
     gate = Gate()
@@ -155,6 +157,7 @@ def test_a_workflow_killed_in_mid_stream_goes_on_from_what_was_shown(tmp_path: P
         assert heard[-2:] == ["Once upon a time [interrupted]", "Go on."]
 
 
+@pytest.mark.both_journals
 def test_a_question_open_at_the_kill_is_open_again_and_is_answered(tmp_path: Path) -> None:
     write_workflow(tmp_path / "config", "patient", PATIENT)
     with OpenAIServer([Reply(calls=(ASKING,)), Reply(text="Blue it is.")]) as server:
@@ -178,6 +181,7 @@ def test_a_question_open_at_the_kill_is_open_again_and_is_answered(tmp_path: Pat
         assert screen.wait_exit() == 0
 
 
+@pytest.mark.both_journals
 def test_words_that_were_queued_at_the_kill_are_delivered_once(tmp_path: Path) -> None:
     write_workflow(tmp_path / "config", "patient", PATIENT)
     gate = Gate()
@@ -227,6 +231,7 @@ def test_a_run_that_was_left_is_come_back_to_by_its_saved_mode_and_auto_resume(
         assert screen.wait_exit() == 0
 
 
+@pytest.mark.journal_file
 def test_a_line_the_disk_has_no_room_for_comes_back_and_is_taken_once_it_has(
     tmp_path: Path,
 ) -> None:
@@ -252,6 +257,7 @@ def test_a_line_the_disk_has_no_room_for_comes_back_and_is_taken_once_it_has(
         assert screen.wait_exit() == 0
 
 
+@pytest.mark.both_journals
 def test_a_question_of_one_console_is_answered_from_another(tmp_path: Path) -> None:
     write_workflow(tmp_path / "config", "patient", PATIENT)
     with OpenAIServer([Reply(calls=(ASKING,)), Reply(text="Blue it is.")]) as server:
@@ -275,6 +281,7 @@ def test_a_question_of_one_console_is_answered_from_another(tmp_path: Path) -> N
             screen.close()
 
 
+@pytest.mark.journal_file
 def test_a_journal_that_is_no_journal_is_told_and_the_console_goes_on(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "journal.db").write_bytes(b"no database at all " * 400)

@@ -26,7 +26,11 @@ REVIEW = ("run", "code_architecture_review", *OFFLINE)
         (("run", "coder_reviewer", "x", "--set", "max_rounds=NaN"), "takes a number, not 'NaN'"),
         (("run", "coder_reviewer", "x", "--allow", "write_fle"), "Did you mean 'write_file'?"),
         (("run", "coder_reviewer", "x", "--model", "gpt"), "Write provider:model"),
-        (("run", "coder_reviewer", "x", "--detach"), "this one is a file of this machine"),
+        pytest.param(
+            ("run", "coder_reviewer", "x", "--detach"),
+            "this one is a file of this machine",
+            marks=pytest.mark.journal_file,
+        ),
         (("run", "coder_reviewer", "--detach", "--answer", "x"), "midstream send RUN TEXT"),
         (
             ("run", "coder_reviewer", "--queue", "q", "--no-journal"),

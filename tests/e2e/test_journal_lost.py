@@ -70,6 +70,7 @@ def broken(home: Path) -> Path:
     return path
 
 
+@pytest.mark.journal_file
 @pytest.mark.parametrize("command", [("chat", "hello"), ("run", "code_architecture_review")])
 def test_without_a_journal_nothing_begins(tmp_path: Path, command: tuple[str, str]) -> None:
     path = broken(tmp_path)
@@ -98,6 +99,7 @@ def test_what_reads_no_runs_needs_no_journal(tmp_path: Path) -> None:
     assert run(tmp_path, "roles").code == 0
 
 
+@pytest.mark.journal_file
 def test_who_waits_for_another_program_hears_so_and_goes_on_when_it_is_free(tmp_path: Path) -> None:
     assert run(tmp_path, "chat", "hello", *OFFLINE).code == 0
     path = tmp_path / "state" / "journal.db"
@@ -116,6 +118,7 @@ def test_who_waits_for_another_program_hears_so_and_goes_on_when_it_is_free(tmp_
     assert f"{path} is locked by another program; midstream waits" in words
 
 
+@pytest.mark.journal_file
 def test_a_damaged_journal_is_salvaged(tmp_path: Path) -> None:
     assert run(tmp_path, "chat", "hello", *OFFLINE).code == 0
     path = tmp_path / "state" / "journal.db"

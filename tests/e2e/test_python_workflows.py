@@ -259,6 +259,7 @@ def test_a_file_that_changed_is_told_and_not_imported_before_a_person_chose(
         assert was_imported(tmp_path) == (choice == "--new")
 
 
+@pytest.mark.journal_file
 def test_a_run_that_was_brought_here_names_no_file_to_import(tmp_path: Path) -> None:
     put(tmp_path, TALK)
     with killed(tmp_path) as (id, server):

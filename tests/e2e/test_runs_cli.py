@@ -110,7 +110,7 @@ def test_the_newest_run_stands_first(tmp_path: Path) -> None:
     assert run(tmp_path, *behind, listed[1]).out == f"No runs behind {listed[1]}.\n"
 
 
-def test_a_run_is_shown_by_the_beginning_of_its_id(tmp_path: Path) -> None:
+def test_a_run_is_shown_by_the_beginning_of_its_id(tmp_path: Path, journal_address: str) -> None:
     id = parked(tmp_path)
     shown = run(tmp_path, "show", id[:3])
     found = one(run(tmp_path, "show", id[:3], "--json"))
@@ -119,7 +119,8 @@ def test_a_run_is_shown_by_the_beginning_of_its_id(tmp_path: Path) -> None:
     assert "asks       #1 focus/q1: What matters most to you?" in shown.out
     assert "(1 complexity, 2 change, 3 coupling, 4 size)" in shown.out
     assert f"folder     {workspace_of(tmp_path)}" in shown.out
-    assert f"journal    {tmp_path / 'state' / 'journal.db'}" in shown.out
+    journal = journal_address or tmp_path / "state" / "journal.db"
+    assert f"journal    {journal}" in shown.out
     assert "branch_finished" in shown.out.splitlines()[-1]
     [question] = found["questions"]
     assert (question["number"], question["choices"][3]) == (1, "size")
@@ -316,6 +317,7 @@ def put(home: Path, data: bytes) -> str:
         store.close()
 
 
+@pytest.mark.journal_file
 def test_a_content_is_written_by_its_key(tmp_path: Path) -> None:
     parked(tmp_path)
     key = put(tmp_path, "wörds\r\n\x1b[31mred".encode())

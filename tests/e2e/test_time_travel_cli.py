@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -11,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import psycopg
 import pytest
 from console_kit import DEADLINE_S, MIDSTREAM, console, environment
 from pipes_kit import MODEL, Ended, run, workspace_of
 from screen import CTRL_C, Screen
 from support.openai_server import Call, OpenAIServer, Reply
 
+from midstream.config.directories import JOURNAL_VARIABLE
 from midstream.store.sqlite import SqliteStore
 from midstream.system.offloop import in_thread
 
@@ -39,6 +42,10 @@ SHELL = calls("execute_terminal", {"command": "echo built > built.txt"})
 
 def runs(home: Path) -> list[str]:
     """Return the ids of the runs in the journal, the oldest first."""
+    if address := os.environ.get(JOURNAL_VARIABLE):
+        with psycopg.connect(address) as database:
+            found = database.execute("select id from midstream.runs order by number").fetchall()
+        return [str(row[0]) for row in found]
     connection = apsw.Connection(str(home / "state" / "journal.db"))
     try:
         return [str(row[0]) for row in connection.execute("select id from runs order by number")]
@@ -47,9 +54,19 @@ def runs(home: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home in which a chat edited one file, made another and ran a command: not to be changed."""
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home `kept` of all tests whose journal is a file."""
     return worked_in(tmp_path_factory.mktemp("kept"))
+
+
+@pytest.fixture
+def kept(request: pytest.FixtureRequest, journal_address: str, tmp_path: Path) -> Path:
+    """A home in which a chat edited one file, made another and ran a command: not to be changed."""
+    if journal_address:
+        (tmp_path / "kept").mkdir()
+        return worked_in(tmp_path / "kept")
+    home: Path = request.getfixturevalue("shared")
+    return home
 
 
 @pytest.fixture
@@ -97,6 +114,7 @@ def the_run(home: Path) -> str:
     return id
 
 
+@pytest.mark.both_journals
 def test_undo_takes_the_turn_back_and_the_files_with_it(home: Path) -> None:
     id = the_run(home)
 
@@ -184,6 +202,7 @@ def test_in_a_terminal_it_asks(home: Path, key: str, held: str) -> None:
     assert (workspace_of(home) / "app.py").read_text(encoding="utf-8") == held
 
 
+@pytest.mark.both_journals
 def test_redo_brings_the_turn_and_its_files_forward(home: Path) -> None:
     app = workspace_of(home) / "app.py"
     travel(home, "undo", the_run(home))
@@ -295,6 +314,7 @@ def test_in_the_console_putback_puts_back_what_undo_left(tmp_path: Path) -> None
         screen.wait_until(lambda s: s.text().count("There is no file to put back.") == 2)
 
 
+@pytest.mark.journal_file
 def test_a_run_goes_to_another_home_and_does_nothing_there(home: Path, tmp_path: Path) -> None:
     id = the_run(home)
     other = tmp_path / "other"
@@ -355,6 +375,7 @@ def damage(home: Path) -> None:
     assert changed == 1
 
 
+@pytest.mark.journal_file
 def test_a_fork_of_a_damaged_run_says_that_it_cannot_tell_what_was_done(home: Path) -> None:
     id = the_run(home)
     damage(home)
@@ -367,6 +388,7 @@ def test_a_fork_of_a_damaged_run_says_that_it_cannot_tell_what_was_done(home: Pa
     assert told["damaged"] == 4
 
 
+@pytest.mark.journal_file
 def test_replay_names_a_damaged_fact(home: Path) -> None:
     id = the_run(home)
     damage(home)
@@ -405,6 +427,7 @@ def test_what_cannot_be_done_says_why(kept: Path, words: str, told: str) -> None
     assert len(runs(kept)) == 1
 
 
+@pytest.mark.journal_file
 async def test_a_run_another_process_runs_is_not_undone(home: Path) -> None:
     async with asyncio.timeout(DEADLINE_S):
         store = await in_thread(lambda: SqliteStore.opened(home / "state" / "journal.db"))

@@ -118,6 +118,7 @@ def test_a_whole_session(tmp_path: Path, width: int) -> None:
         assert all(url.startswith(("http://127.0.0.1", "about:")) for url in page.requests)
 
 
+@pytest.mark.both_journals
 def test_the_page_comes_back_after_a_kill_and_sends_what_waited_once(tmp_path: Path) -> None:
     gate = Gate()
     script = (Reply(chunks=("Before the ", "crash ", "it said"), gate=gate, gate_after=2),)

@@ -74,6 +74,7 @@ async def test_a_run_is_steered_in_mid_turn_and_the_model_hears_it(home: Path, e
 
 
 @pytest.mark.slow
+@pytest.mark.both_journals
 async def test_a_server_killed_in_mid_run_leaves_it_to_the_next_which_goes_on_with_it(
     home: Path,
 ) -> None:

@@ -26,7 +26,6 @@ OFFLINE = {"dude": {"start": [{"text": "You said ${input}."}]}}
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MIDSTREAM_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("MIDSTREAM_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("MIDSTREAM_JOURNAL", raising=False)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "work"
@@ -92,6 +91,7 @@ def test_what_differs_can_be_accepted(recording: Path, workspace: Path) -> None:
     assert command("rehearse", str(recording)) == 0
 
 
+@pytest.mark.both_journals
 def test_a_run_of_the_journal_becomes_a_rehearsal(
     recording: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 import midstream
+from midstream.config.directories import JOURNAL_VARIABLE
 from midstream.testing import ScriptedModel
 
 WORKFLOWS: dict[str, str] = {
@@ -45,8 +47,9 @@ async def engine_of(folder: Path, *script: Any, **settings: Any) -> AsyncIterato
     (path.parent / "kept").mkdir(exist_ok=True)
     (path.parent / "kept" / "script.py").write_text(SCRIPT, encoding="utf-8")
     model = ScriptedModel(*script)
+    journal = os.environ.get(JOURNAL_VARIABLE, str(folder / "journal.db"))
     async with midstream.open(
-        folder / "work", model=model, journal=folder / "journal.db", trust=True, **settings
+        folder / "work", model=model, journal=journal, trust=True, **settings
     ) as engine:
         yield engine
 

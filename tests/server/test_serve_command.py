@@ -81,6 +81,7 @@ async def stream_of(client: AsyncOpenAI, words: str, once: str = "") -> AsyncIte
         yield chunk.choices[0].delta.content or ""
 
 
+@pytest.mark.both_journals
 async def test_a_server_killed_in_mid_word_goes_on_with_the_same_run(tmp_path: Path) -> None:
     gate = Gate()
     story = Reply(chunks=("Once upon a time there ", "was"), gate=gate)

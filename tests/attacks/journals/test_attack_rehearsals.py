@@ -75,7 +75,6 @@ REHEARSALS: dict[str, dict[str, Any]] = {
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MIDSTREAM_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("MIDSTREAM_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("MIDSTREAM_JOURNAL", raising=False)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "work"
