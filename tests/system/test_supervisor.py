@@ -90,6 +90,33 @@ def test_what_a_child_of_a_child_starts_is_known_by_both(
     inner.end()
 
 
+def test_what_is_older_than_a_child_is_not_asked_whether_it_belongs_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older, child = (
+        shell("echo on; cat", tmp_path),
+        shell("(setsid sleep 1000 &); echo on", tmp_path),
+    )
+    heard(older, b"on")
+    heard(child, b"on")
+    started = {each.pid: each.started for each in process_tree.processes()}
+    asked: list[int] = []
+    carries = process_tree._carries
+
+    def noted(pid: int, mark: bytes) -> bool:
+        asked.append(pid)
+        return carries(pid, mark)
+
+    monkeypatch.setattr(process_tree, "_carries", noted)
+
+    child.end()
+    older.end()
+
+    assert alive_in(tmp_path) == []
+    assert asked
+    assert all(started.get(pid, sys.maxsize) >= started[older.process.pid] for pid in asked)
+
+
 async def test_a_start_that_nobody_waits_for_leaves_nothing(tmp_path: Path) -> None:
     may_start = threading.Event()
 

@@ -56,15 +56,25 @@ def are_seen() -> bool:
 
 
 def _process(pid: int) -> Process | None:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name, in parentheses, may hold blanks and parentheses itself.
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return None
+    fields = _stat(pid)
     if len(fields) < 20 or fields[0] in (b"Z", b"X"):
         return None
     return Process(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def _started(pid: int) -> int:
+    """Return when a process started, zombies included, in clock ticks since boot; 0: it is not there."""
+    fields = _stat(pid)
+    return int(fields[19]) if len(fields) >= 20 else 0
+
+
+def _stat(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name, in parentheses, may hold blanks and parentheses itself.
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
 
 
 def marked(tag: str) -> dict[str, str]:
@@ -76,11 +86,14 @@ def marked(tag: str) -> dict[str, str]:
 def members(leader: int, tag: str) -> list[Process]:
     """Return the live processes of the command led by `leader`; its id must not be reaped yet."""
     everyone = processes()
+    # What is older than the leader cannot descend from it: most of a busy machine is not even asked.
+    since = _started(leader)
     mark = tag.encode()
     ours = {
         process.pid
         for process in everyone
-        if leader in (process.pid, process.group, process.session) or _carries(process.pid, mark)
+        if leader in (process.pid, process.group, process.session)
+        or (process.started >= since and _carries(process.pid, mark))
     }
     grew = True
     while grew:
@@ -93,11 +106,12 @@ def members(leader: int, tag: str) -> list[Process]:
 def _carries(pid: int, mark: bytes) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            held = file.read().split(b"\0")
+            held = file.read()
     except OSError:
         return False
-    return any(
-        each.startswith(_TAGGED) and mark in each[len(_TAGGED) :].split(b"/") for each in held
+    return mark in held and any(
+        each.startswith(_TAGGED) and mark in each[len(_TAGGED) :].split(b"/")
+        for each in held.split(b"\0")
     )
 
 
