@@ -90,10 +90,18 @@ def _is_slow(item: pytest.Function) -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep journals and settings in a folder that goes when the tests are over."""
+    """Keep journals and settings in a folder that goes when the tests are over.
+
+    Nobody out there is spoken to, and trusted: each client, and each of our programs that asks a model,
+    would read a hundred certificates.
+    """
     folder = tmp_path_factory.mktemp("state")
+    certificates = folder / "certificates"
+    certificates.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(STATE_HOME, str(folder))
         patch.setenv(CONFIG_HOME, str(folder / "config"))
         patch.delenv(JOURNAL_VARIABLE, raising=False)
+        patch.delenv("SSL_CERT_FILE", raising=False)
+        patch.setenv("SSL_CERT_DIR", str(certificates))
         yield
