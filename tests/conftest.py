@@ -43,12 +43,14 @@ LONG_SEARCHES = (
 """What tries so many runs that it takes a good part of a minute; each rule has its quick tests, too."""
 
 # No test asserts a time: a busy machine makes any example slow. What is searched for is the same in every
-# run, so that a change is what fails; `make torture` looks elsewhere each time, and longer.
+# run, so that a change is what fails; `make torture` looks elsewhere each time, and longer. Its own tests
+# only see that it looks.
 settings.register_profile(
     "storm", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=False
 )
 settings.register_profile("calm", settings.get_profile("storm"), derandomize=True)
 settings.register_profile("long", settings.get_profile("storm"), max_examples=600)
+settings.register_profile("brief", settings.get_profile("storm"), max_examples=10)
 settings.load_profile("calm")
 
 
@@ -57,6 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "slow: a real terminal, sandbox or program beside us, or a long search"
     )
+    config.addinivalue_line("markers", "raced: a race, tried the oftener the longer is searched")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from deadline import DEADLINE_S
+from hypothesis import settings
 from tables import table
 from toolbench import Bench
 
@@ -21,8 +22,9 @@ from midstream.tools.manager import ToolManager
 from midstream.tools.sandbox.sandbox import Sandbox
 from midstream.tools.shell import terminal_tool
 
+pytestmark = pytest.mark.raced
 CANARY = "canary-77a1"
-TURNS = 40
+TURNS = settings().max_examples // 10
 FLIPPER = """
 import os, sys
 inside, outside, turn = sys.argv[1:]
