@@ -22,7 +22,8 @@ TORTURES: Final = {
     "sanitizer": "foreign text on a terminal that obeys everything: nothing it says is obeyed",
     "redaction": "secrets in texts cut into pieces anywhere: none comes out",
     "decoder": "JSON bent in every way: a value that can be kept, or refused, in bounded time",
-    "machines": "workers of a database killed, stopped, cut off, the server crashing: each run ends whole",
+    "machines": "workers of a database killed, stopped, cut off, servers failing: each run ends whole",
+    "late": "owners stopped or cut off for too long: all they try is refused, their tools have ended",
     "editors": "random editors on `midstream acp`, killed and back: each prompt ends, nothing is lost",
     "console": "random keys, output and resizes: typed words are kept, the screen is right, nothing stays",
 }

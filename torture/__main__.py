@@ -14,6 +14,7 @@ from torture.decoder import decoder_storm
 from torture.editors import editors_storm
 from torture.expressions import expressions_storm
 from torture.kill_matrix import kills
+from torture.late_owners import late_owners, move_into_a_network
 from torture.machines import machines_storm
 from torture.path_storm import path_storm
 from torture.power_loss import losses
@@ -57,6 +58,7 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=300, help="faults of machines")
     parser.add_argument("--runs", type=int, default=50, help="runs at once that they meet")
     parser.add_argument("--lines", type=int, default=30, help="lines each of these writes")
+    parser.add_argument("--trials", type=int, default=50, help="runs and tools of late owners")
     parser.add_argument("--consoles", type=int, default=80, help="consoles soaked, 10 minutes")
     parser.add_argument(
         "--script", default="", help="soak a console with this script, and no other"
@@ -117,6 +119,10 @@ def _tortured(asked: argparse.Namespace, server: PostgresServer | None) -> int:
         reports.append(editors_storm(asked.conversations, asked.seed))
     if asked.name in (None, "machines"):
         reports.append(_machines(asked))
+    if asked.name == "late":
+        move_into_a_network()
+    if asked.name in (None, "late"):
+        reports.append(late_owners(asked.trials))
     if asked.name in (None, "console"):
         reports.append(soak(asked.consoles, asked.seed, file=asked.script))
     print(as_table(reports))

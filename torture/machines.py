@@ -1,4 +1,4 @@
-"""Workers of one database that are killed, stopped, cut off, have wrong clocks; and a server that crashes.
+"""Workers of a database that are killed, stopped, cut off, with wrong clocks; servers that fail.
 
 Real `midstream worker` processes drive runs whose model streams from a real server, and which write lines
 that must be written once only into a ledger outside of the journal. Meanwhile people say things to the runs
@@ -22,11 +22,11 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from support.model_server import Body, Call, Reply
 from support.openai_server import OpenAIServer
@@ -34,7 +34,14 @@ from support.postgres import PostgresServer
 from support.proxy import Proxy
 
 from midstream.core.decide.steering import OUTCOMES
-from midstream.core.events import InputDisposed, InputReceived, QuestionAsked, ToolReturned
+from midstream.core.events import (
+    InputDisposed,
+    InputReceived,
+    QuestionAsked,
+    RunRecovered,
+    ToolCalled,
+    ToolReturned,
+)
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError
 from midstream.runtime.engine.open_run import opened
@@ -42,9 +49,13 @@ from midstream.runtime.storage import KeptRun, Mail
 from midstream.store.postgres.store import PostgresStore
 from torture.report import Broken, Report
 
-Fault = Literal["kill", "stop", "cut", "crash"]
-FAULTS: Final[tuple[Fault, ...]] = ("kill", "kill", "kill", "stop", "cut", "crash")
-"""A worker is killed, stopped, or cut off from the database; or the database crashes and comes back."""
+Fault = Literal["kill", "stop", "cut", "crash", "failover", "split"]
+FAULTS: Final[tuple[Fault, ...]] = (
+    *("kill", "kill", "kill", "stop", "cut", "crash", "failover", "split"),
+)
+"""A worker is killed, stopped, or cut off from the database; the database crashes and comes back; its
+replica takes over from one that is killed, or that hangs and comes back as the primary it was.
+"""
 
 WORKERS: Final = 2
 HANGS_S: Final = 600.0
@@ -63,6 +74,8 @@ _FLOW: Final = {
 }
 _NOTE: Final = '''
 import os
+import random
+import time
 import midstream
 
 @midstream.tool(effect="once", needs_approval=False)
@@ -72,6 +85,7 @@ def note(text: str) -> str:
     os.write(file, (text + "\\n").encode())
     os.fsync(file)
     os.close(file)
+    time.sleep(random.random() / 4)
     return "wrote " + text
 '''
 _AN_HOUR_AHEAD: Final = """
@@ -107,59 +121,83 @@ class Thinker:
 class Machines:
     """A database, a model, and the workers of one machine, which come and go."""
 
-    def __init__(self, folder: Path, stack: ExitStack, lines: int, seed: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        stack: ExitStack,
+        think: Callable[[Body], Reply],
+        tool: tuple[str, str] = ("note", _NOTE),
+    ) -> None:
         self.folder = folder
         self.ledger = folder / "ledger"
-        self.database = stack.enter_context(PostgresServer.made())
-        self.proxy = stack.enter_context(Proxy(self.database.port))
-        self.model = stack.enter_context(OpenAIServer(default=Thinker(lines, seed)))
-        self.address = self.database.database()
+        self._tool = tool
+        self.database = stack.enter_context(
+            PostgresServer.made(wal_retrieve_retry_interval="200ms")
+        )
+        self.standby = stack.enter_context(self.database.replica())
+        stack.callback(self.database.kill)  # it may hang by then
+        stack.callback(self.standby.kill)
+        self.ports = (self.database.port, self.standby.port)
+        self.proxies = [stack.enter_context(Proxy(port)) for port in self.ports]
+        self.model = stack.enter_context(OpenAIServer(default=think))
+        self.name = self.database.database().rpartition("/")[2]
+        self.address = self._through(self.ports)
         self.workers: list[subprocess.Popen[bytes]] = []
+        self.names: dict[int, str] = {}
+        """Of each process what the server calls its sessions."""
         self._numbers = count()
         self._set_up()
         stack.callback(self.close)
+
+    def _through(self, ports: Iterable[int]) -> str:
+        hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+        return f"postgresql://midstream@{hosts}/{self.name}"
 
     def _set_up(self) -> None:
         config = self.folder / "config"
         for name in ("workflows", "roles", "tools"):
             (config / name).mkdir(parents=True, mode=0o700)
-        role = {"storm": {"systemMessage": "Go.", "includedTools": ["note", "request_users_input"]}}
+        name, source = self._tool
+        role = {"storm": {"systemMessage": "Go.", "includedTools": [name, "request_users_input"]}}
         (config / "roles" / "storm.json").write_text(json.dumps(role), "utf-8")
         (config / "workflows" / "storm.json").write_text(json.dumps(_FLOW), "utf-8")
-        (config / "tools" / "note.py").write_text(_NOTE.format(path=str(self.ledger)), "utf-8")
+        (config / "tools" / f"{name}.py").write_text(source.format(path=str(self.ledger)), "utf-8")
         (self.folder / "ahead").mkdir()
         (self.folder / "ahead" / "sitecustomize.py").write_text(_AN_HOUR_AHEAD, "utf-8")
         (self.folder / "work").mkdir()
 
-    def environment(self, *, is_cuttable: bool = False, is_ahead: bool = False) -> dict[str, str]:
-        """Return the environment of a program. Through the proxy it can be cut off."""
-        address = self.address
-        if is_cuttable:
-            address = address.replace(f":{self.database.port}/", f":{self.proxy.port}/")
+    def environment(
+        self, *, name: str = "midstream", is_cuttable: bool = False, is_ahead: bool = False
+    ) -> dict[str, str]:
+        """Return the environment of a program; through the proxy it can be cut off from the database."""
+        there = self._through(proxy.port for proxy in self.proxies) if is_cuttable else self.address
         return {
             "PATH": os.environ["PATH"],
             "HOME": str(self.folder),
             "MIDSTREAM_CONFIG_HOME": str(self.folder / "config"),
             "MIDSTREAM_STATE_HOME": str(self.folder / "state"),
             "MIDSTREAM_HOST": "storm",
-            "MIDSTREAM_JOURNAL": address,
+            "MIDSTREAM_JOURNAL": f"{there}?application_name={name}",
             "MIDSTREAM_MODEL": "openai:gpt-5.6-luna",
             "OPENAI_API_KEY": "none",
             "OPENAI_BASE_URL": self.model.base_url,
         } | ({"PYTHONPATH": str(self.folder / "ahead")} if is_ahead else {})
 
     def begin(
-        self, *, is_cuttable: bool = False, is_ahead: bool = False
+        self, *, is_cuttable: bool = False, is_ahead: bool = False, **how: Any
     ) -> subprocess.Popen[bytes]:
-        """Start a worker, and return once it takes runs."""
+        """Start a worker, and return once it takes runs. `how` is as of `Popen`."""
+        name = f"worker{next(self._numbers)}"
         process = subprocess.Popen(
             [sys.executable, "-m", "midstream", "worker", "--json", "--max-runs", "200"],
             cwd=self.folder / "work",
-            env=self.environment(is_cuttable=is_cuttable, is_ahead=is_ahead),
+            env=self.environment(name=name, is_cuttable=is_cuttable, is_ahead=is_ahead),
             stdout=subprocess.PIPE,
-            stderr=(self.folder / f"worker{next(self._numbers)}.err").open("wb"),
+            stderr=(self.folder / f"{name}.err").open("wb"),
+            **how,
         )
         self.workers.append(process)
+        self.names[process.pid] = name
         assert process.stdout is not None
         process.stdout.readline()
         threading.Thread(target=process.stdout.read, daemon=True).start()
@@ -177,6 +215,48 @@ class Machines:
             check=True,
         )
         return done.stdout.split()[-1]
+
+    def kill_in_append(self, victim: subprocess.Popen[bytes]) -> bool:
+        """Kill a worker while the server is at an append of its, which goes on after its death.
+
+        Return whether there was one: else it is killed as it is.
+        """
+        import psycopg
+
+        began = time.monotonic()
+        with psycopg.connect(self.database.address(self.name)) as holding:
+            holding.execute("lock table midstream.facts in share mode")
+            while not (is_at_one := self._appends(victim)) and time.monotonic() - began < 1.0:
+                time.sleep(0.01)
+            victim.kill()
+            victim.wait()
+        return is_at_one
+
+    def _appends(self, worker: subprocess.Popen[bytes]) -> bool:
+        """Return whether an append of a worker waits for the table of facts."""
+        [(waiting,)] = self.database.sql(
+            "select count(*) from pg_stat_activity join pg_locks using (pid)"
+            f" where application_name = '{self.names[worker.pid]}' and not granted"
+            " and relation = 'midstream.facts'::regclass",
+            self.name,
+        )
+        return waiting != 0
+
+    def fail_over(self) -> None:
+        """Have the replica take over. The primary before is left as it is, until `rebuild`."""
+        self.standby.promote()
+        self.database, self.standby = self.standby, self.database
+
+    def rebuild(self) -> None:
+        """End the primary before, and make it the replica of the one that took over."""
+        self.standby.follow(self.database)
+
+    def acknowledged(self, server: PostgresServer) -> set[tuple[object, ...]]:
+        """Return the facts and messages that a server shows."""
+        facts = "select run::text, seq::text, md5(checksum) from midstream.facts"
+        return {
+            *server.sql(f"{facts} union all select run, id, '' from midstream.inbox", self.name)
+        }
 
     def close(self) -> None:
         """Kill whoever is left."""
@@ -201,6 +281,12 @@ class Story:
         self.taken_after: list[float] = []
         """Seconds from a kill until each of the worker's runs went on elsewhere."""
         self.faults: Counter[str] = Counter()
+        self.in_append = 0
+        """Kills of a worker whose append the server was at."""
+        self.wrong: list[tuple[str, str]] = []
+        """What was seen to be wrong, with whom."""
+        self.cut: Counter[str] = Counter()
+        """What a run was at when its worker was gone, by the journals."""
 
 
 def machines_storm(
@@ -211,7 +297,7 @@ def machines_storm(
     story = Story()
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        machines = Machines(folder, stack, lines, seed)
+        machines = Machines(folder, stack, Thinker(lines, seed))
         wrong = asyncio.run(_stormed(machines, story, faults, seed, runs, only))
     counts = f"--faults {faults} --runs {runs} --lines {lines} --only '{only}'"
     again = f"python -m torture machines --seed {seed} {counts}"
@@ -224,7 +310,13 @@ def _note(story: Story) -> str:
     parts = [f"{number} {fault}" for fault, number in sorted(story.faults.items())]
     if after:
         middle, late = after[len(after) // 2], after[min(len(after) - 1, len(after) * 99 // 100)]
-        parts.append(f"gone on elsewhere after a kill: p50 {middle:.1f} s, p99 {late:.1f} s")
+        parts.append(
+            f"gone on elsewhere after a kill: {len(after)} runs, p50 {middle:.1f} s, p99 {late:.1f} s,"
+            f" longest {after[-1]:.1f} s"
+        )
+    parts += [f"{number} runs cut {where}" for where, number in sorted(story.cut.items())]
+    if story.in_append:
+        parts.append(f"{story.in_append} kills in an append")
     return ", ".join(parts)
 
 
@@ -240,7 +332,7 @@ async def _store(machines: Machines) -> AsyncIterator[PostgresStore]:
 async def _stormed(
     machines: Machines, story: Story, faults: int, seed: int, runs: int, only: str
 ) -> list[tuple[str, str]]:
-    chance = random.Random(seed)
+    chance, which = random.Random(seed), random.Random(seed + 2)
     ids: list[str] = []
     for number in range(WORKERS):
         await asyncio.to_thread(
@@ -253,7 +345,9 @@ async def _stormed(
             begun = await _begun(machines, runs, len(ids))
             ids += begun
             while done < faults and not await _are_over(store, begun):
-                fault = chance.choice([each for each in FAULTS if only in ("", each)])
+                fault = which.choice(
+                    [each for each in FAULTS if not only or each in only.split(",")]
+                )
                 await _suffered(machines, store, story, fault, chance)
                 story.faults[fault] += 1
                 done += 1
@@ -262,7 +356,7 @@ async def _stormed(
                 await asyncio.sleep(0.1)
         people.cancel()
         await asyncio.gather(people, return_exceptions=True)
-        wrong = [found async for found in _judged(machines, store, story, ids)]
+        wrong = story.wrong + [found async for found in _judged(machines, store, story, ids)]
     if troubles := machines.troubles():
         wrong.append(("workers", troubles))
     return wrong
@@ -375,13 +469,32 @@ async def _suffered(
             if victim.poll() is None:
                 os.kill(victim.pid, signal.SIGCONT)
         case "cut":
-            machines.proxy.cut()
+            for proxy in machines.proxies:
+                proxy.cut()
             await asyncio.sleep(chance.uniform(0.5, 9.0))
-            machines.proxy.mend()
+            for proxy in machines.proxies:
+                proxy.mend()
         case "crash":
             await asyncio.to_thread(machines.database.kill)
             await asyncio.sleep(chance.uniform(0.0, 2.0))
             await asyncio.to_thread(machines.database.start)
+        case "failover":
+            await asyncio.to_thread(machines.database.kill)
+            await asyncio.sleep(chance.uniform(0.0, 2.0))
+            await asyncio.to_thread(machines.fail_over)
+            await asyncio.sleep(chance.uniform(0.0, 8.0))
+            await asyncio.to_thread(machines.rebuild)
+        case "split":
+            await asyncio.to_thread(machines.database.freeze)
+            await asyncio.sleep(chance.uniform(0.0, 2.0))
+            await asyncio.to_thread(machines.fail_over)
+            await asyncio.sleep(chance.uniform(0.0, 4.0))
+            await asyncio.to_thread(machines.standby.thaw)
+            await asyncio.sleep(chance.uniform(0.0, 8.0))
+            old = await asyncio.to_thread(machines.acknowledged, machines.standby)
+            new = await asyncio.to_thread(machines.acknowledged, machines.database)
+            story.wrong += [("the old primary", f"{row} is nowhere else") for row in old - new]
+            await asyncio.to_thread(machines.rebuild)
     await _replaced(machines, chance)
 
 
@@ -406,8 +519,11 @@ async def _killed(
         had = {id: await _kept(store, id) for id in info.runs}
     except (MidstreamError, ValueError):
         had = {}
-    victim.kill()
-    victim.wait()
+    if chance.random() < 0.2:
+        story.in_append += await asyncio.to_thread(machines.kill_in_append, victim)
+    else:
+        victim.kill()
+        victim.wait()
     began = time.monotonic()
     waiting = {
         id: kept
@@ -423,7 +539,10 @@ async def _killed(
             if is_elsewhere and now.seq > before.seq:
                 story.taken_after.append(time.monotonic() - began)
                 del waiting[id]
+        if all(process.poll() is not None for process in machines.workers):
+            await _replaced(machines, chance)  # the other one could not say in time that it lives
         await asyncio.sleep(0.02)
+    story.wrong += [(id, "it has not gone on elsewhere") for id in waiting]
 
 
 # --- the judge ------------------------------------------------------------------------------------
@@ -438,12 +557,12 @@ async def _judged(
         if times > 1:
             yield line.partition("-")[0], f"{line} was written {times} times"
     for id in ids:
-        async for wrong in _judged_run(store, id, story.said.get(id, {}), story.said_at, {*ledger}):
+        async for wrong in _judged_run(store, story, id, {*ledger}):
             yield id, wrong
 
 
 async def _judged_run(
-    store: PostgresStore, id: str, said: dict[str, str], at: dict[str, float], ledger: set[str]
+    store: PostgresStore, story: Story, id: str, ledger: set[str]
 ) -> AsyncIterator[str]:
     """Yield what is wrong with a run: the core folds it, and it is compared with what was seen of it."""
     try:
@@ -456,9 +575,26 @@ async def _judged_run(
         yield "it has not ended"
     # Words that came to a run shortly before its end may have been too late: they are kept, and named.
     kept = {mail.id for mail in await store.posted(id)}
+    said, at = story.said.get(id, {}), story.said_at
     late = {words for words in said if words in kept and facts[-1].at - at.get(words, 0) < LATE_S}
+    story.cut += cut_in(facts)
     for wrong in wrong_in(facts, said, late, ledger):
         yield wrong
+
+
+def cut_in(facts: Sequence[Envelope]) -> Counter[str]:
+    """Return what a run was at each time its process had died."""
+    found: Counter[str] = Counter()
+    calls: set[str] = set()
+    for fact in facts:
+        match fact.event:
+            case ToolCalled(call_id=id):
+                calls.add(id)
+            case ToolReturned(call_id=id):
+                calls.discard(id)
+            case RunRecovered() as event if event.cut_work:
+                found["in a call" if calls else "outside of calls"] += 1
+    return found
 
 
 def wrong_in(

@@ -162,6 +162,24 @@ async def error_of(doing: Awaitable[object]) -> MidstreamError | None:
     return None
 
 
+async def test_what_a_late_owner_acknowledges_is_handed_out_to_the_next_one(
+    postgres: PostgresServer, database: Callable[[], str]
+) -> None:
+    address = database()
+    async with opened(address, address) as (late, other):
+        await late.claim("r")
+        await late.append("r", 0, started("r"))
+        mail = await other.post(Mail(id="m", run="r", at=1.0))
+        over = "update midstream.owners set expires_at = clock_timestamp()"
+        await asyncio.to_thread(postgres.sql, over, address.rpartition("/")[2])
+        await other.claim("r")
+
+        await late.delivered("r", "m")
+        assert await other.mail(other.me) == [mail]
+        await other.delivered("r", "m")
+        assert await other.mail(other.me) == []
+
+
 @pytest.mark.parametrize("losing", LOSSES)
 async def test_whatever_no_answer_came_of_comes_to_the_same(
     database: Callable[[], str], losing: Literal["request", "answer"]

@@ -76,19 +76,27 @@ class PostgresServer:
         with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as name:
             other = PostgresServer(Path(name), _free_port())
             other._own(other.folder)
-            address = f"{self.address()}?application_name=replica"
-            self.run(
-                "pg_basebackup", "-D", other.data, "-R", "-X", "stream", "-c", "fast", "-d", address
-            )
-            other.start()
-            self.sql("alter system set synchronous_standby_names = 'replica'")
-            self.sql("select pg_reload_conf()")
-            synchronous = "select true from pg_stat_replication where sync_state = 'sync'"
-            wait_until(lambda: self.sql(synchronous) == [(True,)], "the replica is synchronous")
+            other.follow(self)
             try:
                 yield other
             finally:
                 other.stop()
+
+    def follow(self, primary: "PostgresServer") -> None:
+        """Be the synchronous replica of a server from now on; what was kept here is gone."""
+        self.kill()
+        shutil.rmtree(self.data, ignore_errors=True)
+        address = f"{primary.address()}?application_name=replica"
+        primary.run(
+            *("pg_basebackup", "-D", self.data, "-R", "-X", "stream", "-c", "fast", "-d", address)
+        )
+        with (self.data / "postgresql.auto.conf").open("a") as file:
+            file.write("synchronous_standby_names = ''\n")
+        self.start()
+        primary.sql("alter system set synchronous_standby_names = 'replica'")
+        primary.sql("select pg_reload_conf()")
+        synchronous = "select true from pg_stat_replication where sync_state = 'sync'"
+        wait_until(lambda: primary.sql(synchronous) == [(True,)], "the replica is synchronous")
 
     @contextlib.contextmanager
     def pooler(self, mode: str) -> Iterator[int]:

@@ -56,6 +56,23 @@ def test_each_run_ends_whole_whatever_becomes_of_workers_and_their_database() ->
     assert "machines at random                    4        4        0" in report
 
 
+@pytest.mark.skipif(bool(LACKING), reason=LACKING)
+def test_nothing_acknowledged_is_lost_when_a_replica_takes_over() -> None:
+    options = ("--only", "failover,split", "--faults", "2", "--runs", "3", "--lines", "10")
+    report = tortured("machines", *options, "--seed", "2")
+
+    assert (
+        "machines at random                    2        2        0  1 failover, 1 split" in report
+    )
+
+
+@pytest.mark.skipif(bool(LACKING), reason=LACKING)
+def test_who_comes_late_is_refused_and_its_tools_have_ended() -> None:
+    assert "late owners                           8        8        0" in tortured(
+        "late", "--trials", "4"
+    )
+
+
 def test_the_judge_of_machines_sees_what_is_wrong() -> None:
     heard = InputReceived(input_id="w", text="words", handling="queue", source="user")
     ended = InputDisposed(input_id="w", disposition="interrupted")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from console_kit import write_workflow
-from deadline import DEADLINE_S
+from deadline import DEADLINE_S, wait_until
 from pipes_kit import Ended, events, finished, run, started
 from support.openai_server import Body, Call, Gate, OpenAIServer, Reply, Step
 from support.postgres import PostgresServer
@@ -312,5 +312,26 @@ def test_workers_outlive_the_database(tmp_path: Path, postgres: PostgresServer) 
             database.start()
             one.until("began", times=2)
             one.until("let_go", run=id, why="finished")
+        finally:
+            here.close()
+
+
+def test_a_worker_whose_tool_cannot_be_stopped_is_ended_once_the_database_is_away(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    calls = (Call(name="note", arguments={"text": "for ever"}),)
+    with PostgresServer.made() as database, OpenAIServer(default=Reply(calls=calls)) as server:
+        here = Team(tmp_path, server, database.database())
+        tool = here.home / "config" / "tools" / "note.py"
+        tool.write_text(tool.read_text("utf-8") + "    while True:\n        pass\n", "utf-8")
+        tool.write_text(tool.read_text("utf-8").replace('    return "written"\n', ""), "utf-8")
+        try:
+            one = here.worker()
+            here.begun("job")
+            wait_until(here.noted.exists, "the tool is called")
+            database.kill()
+            one.until("lost")
+
+            assert one.process.wait(DEADLINE_S) == -signal.SIGKILL
         finally:
             here.close()

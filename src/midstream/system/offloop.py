@@ -6,6 +6,7 @@ would hang the exit.
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -39,8 +40,21 @@ async def in_thread(work: Callable[[], T], *, name: str = "midstream-worker") ->
         else:
             call_soon(loop, settle, result, None)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return await done
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    try:
+        return await done
+    except asyncio.CancelledError:
+        _LEFT.add(thread)
+        raise
+
+
+_LEFT: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
+
+
+def is_something_left() -> bool:
+    """Return whether a thread still works whose caller was cancelled: nothing can stop it."""
+    return any(thread.is_alive() for thread in tuple(_LEFT))
 
 
 def call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: Any) -> None:

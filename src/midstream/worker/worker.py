@@ -38,6 +38,7 @@ from midstream.runtime.places import placement_of
 from midstream.runtime.ports import Clock
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.runtime.storage import Store, Taken, WorkerInfo
+from midstream.system.offloop import is_something_left
 from midstream.worker.folders import Folders
 from midstream.worker.metrics import Histogram, TimedJournal
 
@@ -55,6 +56,9 @@ REFUSED_S: Final = 30.0
 
 AGAIN_S: Final = 1.0
 """Seconds until a store that could not be reached is asked again."""
+
+_LEFT_S: Final = 0.02
+"""Seconds between two looks whether a thread that was left behind has ended."""
 
 _LATER: Final = "It is taken up again in a while."
 
@@ -95,7 +99,8 @@ class Worker:
         leaving: the wish that it leaves.
         log: hears what it does.
         sockets: as of `Owner`.
-        lives, lost: hear when and for how long its owner lives, and that it does no more; see `Owner`.
+        lives, lost: hear when and for how long its owner lives (see `Owner`), and that it does no more,
+            once nothing of its runs is under way here.
         make: makes the parts of a folder's engine.
         linger_s: how long a run that waits is kept.
         trusts: patterns of the URLs of repositories whose own files are trusted.
@@ -139,6 +144,7 @@ class Worker:
         self._driven: set[asyncio.Task[None]] = set()
         self._freed = asyncio.Event()
         self._refused: dict[str, tuple[str, float]] = {}
+        self._resting: asyncio.Task[None] | None = None
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -167,6 +173,8 @@ class Worker:
                 await asyncio.wait(tuple(self._driven))
             await self._folders.close()
             await self._owner.close()
+            if self._resting is not None:
+                await self._resting
 
     # --- how it is, for others -----------------------------------------------------------------
 
@@ -427,10 +435,19 @@ class Worker:
     def _lose(self) -> None:
         """Take no more: nobody knows any more that this worker lives."""
         self.is_lost = True
-        if self._hear_loss is not None:
-            self._hear_loss()
         self._log("lost", "the journal could not be reached in time: its runs go on with others")
         self._move_all()
+        self._resting = asyncio.create_task(self._rest(), name="rest")
+
+    async def _rest(self) -> None:
+        """Say that nothing of any run is under way here once that is so, also of tools in threads.
+
+        Those cannot be stopped: while one works nothing is said, and the watchdog ends this process.
+        """
+        while is_something_left():  # noqa: ASYNC110  # a thread sets no event of a loop
+            await asyncio.sleep(_LEFT_S)
+        if self._hear_loss is not None:
+            self._hear_loss()
 
     def _move_all(self) -> None:
         """Have every run, and the loop, look at what is to be done now."""

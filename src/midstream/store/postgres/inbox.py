@@ -38,12 +38,18 @@ def post(link: Link, mail: Mail) -> Mail:
     return _MAIL.decode(body)
 
 
-def deliver(link: Link, run: str, id: str) -> None:
-    """Hand a message out no more."""
+def deliver(link: Link, run: str, id: str, me: str | None) -> None:
+    """Hand a message out no more; nothing is done for `me` who had the run once others have it.
+
+    What that one did with the message is perhaps not in the journal.
+    """
     link.rows(
-        "update midstream.inbox set is_delivered = true"
-        " where run = %(run)s and id = %(id)s and not is_delivered",
-        {"run": texts(run), "id": texts(id)},
+        """
+        update midstream.inbox set is_delivered = true
+        where run = %(run)s and id = %(id)s and not is_delivered and (%(me)s::text is null or not exists(
+            select from midstream.runs r where r.id = %(run)s and r.owner not in ('', '-', %(me)s)))
+        """,
+        {"run": texts(run), "id": texts(id), "me": me},
     )
 
 

@@ -255,7 +255,8 @@ class PostgresStore:
 
     async def delivered(self, run: str, id: str) -> None:
         """Hand a message out no more."""
-        await self._wrote(run, partial(inbox.deliver, run=run, id=id))
+        me = self._me if run in self._mine else None
+        await self._wrote(run, partial(inbox.deliver, run=run, id=id, me=me))
 
     # --- who has which run ----------------------------------------------------------------------
 
