@@ -17,7 +17,7 @@ from midstream.core import events as e
 from midstream.core.codec import FORMAT
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.runtime.engine.journal_copy import Copied, copied, put_away
-from midstream.runtime.storage import Mail, Placement, Pool, Store
+from midstream.runtime.storage import PAGE, Mail, Placement, Pool, Store
 from midstream.store.memory import MemoryStore
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import facts
@@ -276,6 +276,31 @@ async def test_what_others_begin_with_or_is_younger_stays(old: SqliteStore, empt
         await store.forget("a")
     with pytest.raises(UserMistake, match="no run"):
         await store.forget("c")
+
+
+async def test_more_runs_than_a_page_has_go_with_forks_that_are_listed_behind_their_source(
+    empty: Open,
+) -> None:
+    store, archive = await empty(), MemoryStore()
+    for number in range(PAGE + 20):
+        id = f"r{number:03}"
+        await store.append(
+            id, 0, [*started(id), *facts(id, 2, 2 + number % 7), *ended(id, 2 + number % 7)]
+        )
+    # Written last it is listed first, and what was forked from it on the second page.
+    await store.append("source", 0, started("source"))
+    await store.append("source", 1, facts("source", 2, 20))
+    await store.fork("source", 1, "fork")
+    await store.append("fork", 1, ended("fork", 1))
+    await store.append("source", 20, ended("source", 20))
+    assert await all_copied(store, MemoryStore())
+    done = await all_put_away(store, archive)
+
+    assert {each.outcome for each in done.values()} == {"deleted"}
+    assert len(done) == PAGE + 22
+    assert await store.listing() == []
+    assert len(await everything(archive)) == PAGE
+    assert len((await all_copied(archive, store)).keys()) == PAGE + 22
 
 
 async def test_killed_while_putting_away_nothing_is_lost_and_nothing_half(old: SqliteStore) -> None:

@@ -4,10 +4,11 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import click
 
@@ -46,7 +47,7 @@ def copy(options: Options, source: str, target: str) -> int:
     if not here.database and not here.journal.exists():
         raise UserMistake(f"There is no journal {here.journal}.", hint="Name a file that is there.")
 
-    async def work() -> list[Copied]:
+    async def work() -> Counted:
         async with AsyncExitStack() as stack:
             stores: list[Store] = []
             for each in (here, there):
@@ -78,7 +79,7 @@ def prune(options: Options, days: float, archive: str | None, dry_run: bool) -> 
     if place is not None:
         _require_two(ConfigManager(options.workspace), place)
 
-    async def work(journal: Journal) -> list[Copied]:
+    async def work(journal: Journal) -> Counted:
         async with AsyncExitStack() as stack:
             kept: Store | None = None
             if place is not None and not dry_run:
@@ -119,24 +120,29 @@ def _own_placement() -> Placement:
     return Placement(host=host_name(os.environ), user=user_name(os.environ))
 
 
-async def _told(options: Options, doing: AsyncIterator[Copied]) -> list[Copied]:
-    """Say what becomes of each run as it does; return all of it."""
-    done: list[Copied] = []
+Counted: TypeAlias = tuple[int, int]
+"""How many runs there were, and how many of them were left as they are."""
+
+
+async def _told(options: Options, doing: AsyncIterator[Copied]) -> Counted:
+    """Say what becomes of each run as it does."""
+    done = left = 0
     async for each in doing:
-        done.append(each)
+        done += 1
+        left += each.outcome == "left"
         if options.is_json:
             answer(options, each)
         elif each.outcome == "left":
             say(f"{each.run}: left as it is. {each.why}")
         elif each.outcome != "same":
             say(f"{each.run}: {counted(each.facts, 'event')} {each.outcome}")
-    return done
+    return done, left
 
 
-def _ended(options: Options, done: Sequence[Copied], where: str) -> int:
+def _ended(options: Options, counts: Counted, where: str) -> int:
     """Say how many it were; the exit code says whether all went well."""
-    left = sum(each.outcome == "left" for each in done)
+    done, left = counts
     if not options.is_json:
         more = f", {left} left as they are" if left else ""
-        say(f"{counted(len(done) - left, 'run')} {where}{more}.")
+        say(f"{counted(done - left, 'run')} {where}{more}.")
     return FAILED if left else FINISHED

@@ -5,7 +5,7 @@ along the chain of checksums, and read back once they are written. Killed and be
 on: what is there is compared, and only what is missing is added.
 """
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -41,24 +41,20 @@ class _Left(Exception):
     """A run cannot be copied."""
 
 
-async def copied(
-    source: Store, target: Store, here: Placement, only: Collection[str] | None = None
-) -> AsyncIterator[Copied]:
+async def copied(source: Store, target: Store, here: Placement) -> AsyncIterator[Copied]:
     """Copy runs that no process runs, and yield what became of each; parents come before their forks.
 
     Args:
         source: nothing of it is changed.
         target: another journal.
         here: where the runs of a journal on one machine belong, should the target ask that.
-        only: the ids of those that are wanted, with what they were forked from; None: all.
     """
-    every = {kept.id: kept async for kept in walk(source)}
-    wanted = every.values() if only is None else [every[id] for id in only if id in every]
-    for kept in _parents_first(every, wanted):
-        try:
-            yield await _copied(source, target, kept, here)
-        except (_Left, MidstreamError) as error:
-            yield Copied(run=kept.id, outcome="left", why=str(error))
+    done: set[str] = set()
+    async for kept in walk(source):
+        for each in await _with_parents(source, kept):
+            if each.id not in done:
+                done.add(each.id)
+                yield await _outcome(source, target, each, here)
 
 
 async def put_away(
@@ -78,35 +74,55 @@ async def put_away(
         here: as in `copied`.
         is_dry: only say which.
     """
-    old = [kept async for kept in walk(store, status=ENDED) if kept.summary.updated_at < before]
-    safe = {kept.id for kept in old}
-    if archive is not None:
-        async for each in copied(store, archive, here, only=[kept.id for kept in old]):
-            if each.outcome == "left" and each.run in safe:
-                safe.discard(each.run)
+    archived: set[str] = set()
+    later: list[KeptRun] = []
+    async for kept in walk(store, status=ENDED, after=(before, "")):
+        if archive is not None:
+            line = await _with_parents(store, kept)
+            done = [
+                await _outcome(store, archive, each, here)
+                for each in line
+                if each is line[-1] or each.id not in archived
+            ]
+            archived.update(each.id for each in line)
+            if done[-1].outcome == "left":
+                yield done[-1]
+                continue
+        gone = await _deleted(store, kept, is_dry=is_dry)
+        if gone.outcome == "left":
+            later.append(kept)
+        else:
+            yield gone
+    # Of a run that others begin with nothing can go before them, and they may have been listed behind it.
+    while later:
+        tried = [(kept, await _deleted(store, kept, is_dry=is_dry)) for kept in later]
+        left = [kept for kept, each in tried if each.outcome == "left"]
+        for _, each in tried:
+            if each.outcome != "left" or len(left) == len(later):
                 yield each
-    # Forks before what they were forked from: of a run that another begins with nothing can go.
-    every = {kept.id: kept for kept in old}
-    for kept in reversed([*_parents_first(every, old)]):
-        if kept.id in safe:
-            try:
-                if not is_dry:
-                    await store.forget(kept.id)
-                yield Copied(run=kept.id, outcome="deleted", facts=kept.seq - kept.parent_seq)
-            except MidstreamError as error:
-                yield Copied(run=kept.id, outcome="left", why=str(error))
+        later = left if len(left) < len(later) else []
 
 
-def _parents_first(every: Mapping[str, KeptRun], wanted: Iterable[KeptRun]) -> Iterable[KeptRun]:
-    done: set[str] = set()
-    for kept in wanted:
-        line = [kept]
-        while (parent := every.get(line[-1].parent)) is not None and parent not in line:
-            line.append(parent)
-        for each in reversed(line):
-            if each.id not in done:
-                done.add(each.id)
-                yield each
+async def _deleted(store: Store, kept: KeptRun, *, is_dry: bool) -> Copied:
+    try:
+        if not is_dry:
+            await store.forget(kept.id)
+    except MidstreamError as error:
+        return Copied(run=kept.id, outcome="left", why=str(error))
+    return Copied(run=kept.id, outcome="deleted", facts=kept.seq - kept.parent_seq)
+
+
+async def _with_parents(store: Store, kept: KeptRun) -> Sequence[KeptRun]:
+    """Return what a run was forked from, the first of that first, and the run itself."""
+    line = await store.lineage(kept.id) if kept.parent else []
+    return [*reversed(line[1:]), kept]
+
+
+async def _outcome(source: Store, target: Store, kept: KeptRun, here: Placement) -> Copied:
+    try:
+        return await _copied(source, target, kept, here)
+    except (_Left, MidstreamError) as error:
+        return Copied(run=kept.id, outcome="left", why=str(error))
 
 
 async def _copied(source: Store, target: Store, kept: KeptRun, here: Placement) -> Copied:
