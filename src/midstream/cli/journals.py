@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import click
+import msgspec
 
 from midstream.app.assembly import Options, opened_store
 from midstream.cli.journal import Journal, with_journal
@@ -21,11 +22,17 @@ from midstream.config.manager import ConfigManager
 from midstream.core.costs import counted
 from midstream.language.errors import UserMistake
 from midstream.runtime.engine.journal_copy import Copied, copied, put_away
-from midstream.runtime.storage import Placement, Store
+from midstream.runtime.storage import Placement, Pool, Store
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import HANGUPS, run_until_signalled
 
 _DAY_S = 86_400.0
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """How many contents were deleted that nothing names any more."""
+
+    contents: int
 
 
 @click.group("journal")
@@ -87,7 +94,12 @@ def prune(options: Options, days: float, archive: str | None, dry_run: bool) -> 
                 stack.push_async_callback(opened.aclose)
                 kept = opened
             doing = put_away(journal.store, kept, before, _own_placement(), is_dry=dry_run)
-            return await _told(options, doing)
+            done = await _told(options, doing)
+            if isinstance(journal.store, Pool) and not dry_run:
+                swept = Swept(contents=await journal.store.sweep())
+                words = f"{counted(swept.contents, 'file')} that nothing names any more gone."
+                answer(options, swept, *([words] if swept.contents else []))
+            return done
 
     done = with_journal(options, work)
     return _ended(options, done, "would go" if dry_run else "gone")

@@ -147,7 +147,7 @@ class Catalogue(Protocol):
     async def forget(self, run: str) -> None:
         """Delete a run that has ended, with its words and snapshots. All or nothing; there is no way back.
 
-        Contents in the blob store stay: others may name them.
+        Contents in the blob store stay: others may name them. See `Pool.sweep`.
 
         Raises:
             UserMistake: there is no such run, it has not ended, or runs that were forked from it are here.
@@ -454,6 +454,15 @@ class Pool(Protocol):
 
     def told(self) -> AsyncGenerator[str, None]:
         """Yield what this owner is told. First, and whenever something may have been missed, ""."""
+
+    async def sweep(self) -> int:
+        """Delete contents of the blob store that nothing kept names any more; return how many.
+
+        What somebody has put within a week stays: it may be about to be named.
+
+        Raises:
+            WorldTrouble: some may be left.
+        """
 
     def now(self) -> float:
         """Return the time all workers agree on, in seconds since 1970, whatever a machine's clock says."""

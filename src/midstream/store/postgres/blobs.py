@@ -86,16 +86,15 @@ def about(data: bytes) -> tuple[str, set[str]]:
     return hashlib.sha256(data).hexdigest(), named_by(data)
 
 
-def put(link: Link, data: bytes) -> str:
-    """Keep contents in the database; return their key."""
-    key = hashlib.sha256(data).hexdigest()
+def put(link: Link, key: str, data: bytes, names: Collection[str]) -> None:
+    """Keep contents in the database; see `announce`."""
+    _make_young(link, names)
     if _known(link, key) != "here":
         link.rows(
             "insert into midstream.blobs(key, data) values (%(key)s, %(data)b) on conflict (key)"
             " do update set data = excluded.data, names = null, put_at = clock_timestamp()",
             {"key": key, "data": data},
         )
-    return key
 
 
 def announce(link: Link, key: str, names: Collection[str]) -> bool:
@@ -106,6 +105,7 @@ def announce(link: Link, key: str, names: Collection[str]) -> bool:
         key: theirs.
         names: the keys they name.
     """
+    _make_young(link, names)
     known = _known(link, key)
     if known is None:
         ((is_elsewhere,),) = link.rows(
@@ -115,6 +115,16 @@ def announce(link: Link, key: str, names: Collection[str]) -> bool:
         )
         return bool(is_elsewhere)
     return known == "elsewhere"
+
+
+def _make_young(link: Link, keys: Collection[str]) -> None:
+    """Have contents known as if they were put now: other contents that are about to be named name them."""
+    if keys:
+        link.rows(
+            "update midstream.blobs set put_at = clock_timestamp()"  # nosec B608
+            f" where key = any(%(keys)s) and not put_at > {_YOUNG}",
+            {"keys": sorted(keys)},
+        )
 
 
 Known: TypeAlias = Literal["here", "elsewhere"]

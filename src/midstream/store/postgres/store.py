@@ -64,6 +64,7 @@ from midstream.store.postgres.life import (
 )
 from midstream.store.postgres.link import Address, Link, explained
 from midstream.store.postgres.looking import Looking
+from midstream.store.postgres.sweep import sweep
 from midstream.store.refusals import closed, forgotten
 from midstream.store.threads import Job, Worker
 from midstream.system.offloop import call_soon, in_thread
@@ -454,10 +455,10 @@ class PostgresStore:
 
     async def put(self, data: bytes) -> str:
         """Return the key once the data is safe."""
-        if self._blobs is None or len(data) < LARGE:
-            return await self._keeper.submit(partial(contents.put, data=data))
         key, names = await in_thread(partial(contents.about, data))
-        if await self._keeper.submit(partial(contents.announce, key=key, names=names)):
+        if self._blobs is None or len(data) < LARGE:
+            await self._keeper.submit(partial(contents.put, key=key, data=data, names=names))
+        elif await self._keeper.submit(partial(contents.announce, key=key, names=names)):
             await in_thread(partial(self._blobs.put, data), name="midstream-blobs")
         return key
 
@@ -469,6 +470,19 @@ class PostgresStore:
         if self._blobs is None:
             raise contents.unnamed_place(whole)
         return await in_thread(partial(self._blobs.get, whole), name="midstream-blobs")
+
+    async def sweep(self) -> int:
+        """Delete contents that nothing names any more; return how many."""
+        return await in_thread(self._swept, name="midstream-sweep")
+
+    def _swept(self) -> int:
+        link = Link(self._address)
+        try:
+            return sweep(link, self._blobs)
+        except Exception as error:
+            raise explained(error, self._address, is_writing=True) from error
+        finally:
+            link.close()
 
     async def try_blobs(self) -> None:
         """Write something where large contents are kept beside the database, read it and delete it.

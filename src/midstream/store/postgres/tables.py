@@ -136,9 +136,11 @@ $$;
 """  # nosec B608  # numbers of ours
 
 _SECOND: Final = """
-create table midstream.journal(id text not null);
-insert into midstream.journal select gen_random_uuid()::text;
+create table midstream.journal(id text not null, home text);
+insert into midstream.journal(id) select gen_random_uuid()::text;
 alter table midstream.blobs add column put_at timestamptz not null default now(), add column names text;
+comment on column midstream.journal.home is
+    'the database whose contents kept elsewhere may be deleted: not one that a backup was restored to';
 comment on column midstream.blobs.put_at is
     'not long before it was put last, or later: whoever puts it again need not write each time';
 comment on column midstream.blobs.names is
