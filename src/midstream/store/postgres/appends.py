@@ -1,10 +1,7 @@
-"""Writing facts: all appends that wait are one statement, with the fence in it.
+"""Writing facts: all appends that wait are one statement, with the fence in it (`keeping.py`).
 
-The statement moves each run's row on from the position and the checksum it expects, unless another owner
-that lives has the run, and keeps the facts of those it moved. Where the connection is cut before an answer
-came, nobody knows what was kept: it is looked up by the checksum of the last fact, and tried again.
-Whatever
-else is done meanwhile, the row moves from a place once.
+Where the connection is cut before an answer came, nobody knows what was kept: it is looked up by the
+checksum of the last fact, and tried again. Whatever else is done meanwhile, a row moves from a place once.
 """
 
 import time
@@ -20,6 +17,7 @@ from midstream.core.notices import Envelope
 from midstream.language.errors import JournalFull, MidstreamError
 from midstream.store.encoding import body_of, checked, marked
 from midstream.store.postgres import link as links
+from midstream.store.postgres.keeping import FactRow, Move, Tip, keep
 from midstream.store.postgres.link import Connection, Link, explained, is_away, texts
 from midstream.store.postgres.reading import FORK, Begun, fork_values
 from midstream.store.refusals import elsewhere, moved, nothing_to_adopt, parted, taken
@@ -36,16 +34,7 @@ TIPS: Final = 4096
 """Of how many runs is remembered how far they are."""
 
 _PAUSE_S = 0.05
-_ENCODER = msgspec.json.Encoder()
 _SUMMARY = msgspec.json.Decoder(Summary)
-
-
-class Tip(msgspec.Struct, frozen=True):
-    """How far a run is: what the next fact is chained to."""
-
-    seq: int = 0
-    checksum: bytes = FIRST
-    summary: Summary = Summary()
 
 
 class Append:
@@ -106,10 +95,10 @@ class _Chain:
     def size(self) -> int:
         return sum(len(body) for append in self.appends for body in append.bodies)
 
-    def on(self, tip: Tip) -> tuple[list[tuple[Any, ...]], Tip]:
-        """Return the rows of the facts (seq, at, body, checksum, ends, format), and the tip after them."""
+    def on(self, tip: Tip) -> tuple[list[FactRow], Tip]:
+        """Return the rows of the facts, and the tip after them."""
         seq, checksum, summary = tip.seq, tip.checksum, tip.summary
-        rows: list[tuple[Any, ...]] = []
+        rows: list[FactRow] = []
         for append in self.appends:
             for envelope, body in zip(append.facts, append.bodies, strict=True):
                 seq += 1
@@ -121,40 +110,6 @@ class _Chain:
                 summary = summarised(summary, envelope)
         return rows, Tip(seq, checksum, summary)
 
-
-_APPEND = """
-with heads as materialized (
-    select * from unnest(
-        %(n)b::int[], %(id)b::text[], %(expected)b::int[], %(tip)b::bytea[], %(seq)b::int[],
-        %(head)b::bytea[], %(summary)b::text[], %(workspace)b::text[], %(kind)b::text[],
-        %(standing)b::text[], %(named)b::text[], %(written_at)b::float8[], %(is_foreign)b::bool[])
-    as h(n, id, expected, tip, seq, head, summary, workspace, kind, standing, named, written_at,
-        is_foreign)),
-known as (
-    update midstream.runs r set seq = h.seq, head = h.head, format = greatest(r.format, %(format)s),
-        summary = h.summary,
-        workspace = h.workspace, kind = h.kind, standing = h.standing, named = h.named,
-        written_at = h.written_at, is_foreign = r.is_foreign or h.is_foreign
-    from heads h
-    where r.id = h.id and r.seq = h.expected and r.head = h.tip
-        and (r.owner in ('', '-', %(me)s) or not midstream.lives(r.owner))
-    returning h.n, r.number),
-begun as (
-    insert into midstream.runs(id, seq, head, format, summary, workspace, kind, standing, named, written_at,
-        is_foreign)
-    select id, seq, head, %(format)s, summary, workspace, kind, standing, named, written_at, is_foreign
-    from heads h
-    where expected = 0 and not exists(select from midstream.runs r where r.id = h.id)
-    on conflict (id) do nothing returning id, number),
-kept as (select n, number from known union all select h.n, b.number from begun b join heads h using (id)),
-written as (
-    insert into midstream.facts(run, seq, at, body, checksum, ends, format)
-    select k.number, f.seq, f.at, f.body, f.checksum, f.ends, f.format
-    from unnest(%(of)b::int[], %(fact)b::int[], %(at)b::float8[], %(body)b::bytea[], %(checksum)b::bytea[],
-        %(ends)b::bool[], %(formats)b::int[]) as f(n, seq, at, body, checksum, ends, format)
-    join kept k using (n))
-select n from kept
-"""
 
 _TIPS = "select id, seq, head, summary from midstream.runs where id = any(%(ids)s)"
 
@@ -274,17 +229,15 @@ class Writing:
         link: Link,
         ready: list[_Chain],
         tips: dict[str, Tip],
-        made: dict[str, tuple[list[tuple[Any, ...]], Tip]],
+        made: dict[str, tuple[list[FactRow], Tip]],
     ) -> set[str]:
         """Write chains at their tips; return the runs whose facts were kept."""
         if not ready:
             return set()
-        values = _values(self._me, ready, tips, made)
-        found = link.connected().execute(_APPEND.encode(), values, prepare=True).fetchall()
-        return {ready[n].run for (n,) in found}
+        return keep(link.connected(), self._me, _moves(ready, tips, made))
 
     def _found(
-        self, link: Link, chains: list[_Chain], made: dict[str, tuple[list[tuple[Any, ...]], Tip]]
+        self, link: Link, chains: list[_Chain], made: dict[str, tuple[list[FactRow], Tip]]
     ) -> set[str]:
         """Return those of the runs whose facts were kept by a statement of which no answer came."""
         return {chain.run for chain in chains if _is_there(link, chain.run, made[chain.run][1])}
@@ -318,7 +271,7 @@ class Writing:
         link: Link,
         chain: _Chain,
         tips: dict[str, Tip],
-        made: dict[str, tuple[list[tuple[Any, ...]], Tip]],
+        made: dict[str, tuple[list[FactRow], Tip]],
     ) -> list[_Chain]:
         """Let the jobs of a chain end with why they were refused; return what is to be tried again."""
         if (
@@ -362,32 +315,21 @@ def _is_there(link: Link, run: str, tip: Tip) -> bool:
     return bool(link.rows(_KEPT, place))
 
 
-def _values(
-    me: str,
+def _moves(
     ready: list[_Chain],
     tips: Mapping[str, Tip],
-    made: Mapping[str, tuple[list[tuple[Any, ...]], Tip]],
-) -> dict[str, object]:
-    """Return what the statement is given to write chains at their tips."""
-    heads: list[tuple[Any, ...]] = []
-    facts: list[tuple[Any, ...]] = []
-    for n, chain in enumerate(ready):
-        rows, after = made[chain.run]
-        before, summary = tips.get(chain.run, Tip()), after.summary
-        heads.append(
-            (
-                *(n, texts(chain.run), before.seq, before.checksum, after.seq, after.checksum),
-                _ENCODER.encode(summary).decode(),
-                *(texts(summary.workspace), summary.kind, summary.standing),
-                *(texts(summary.name.casefold()), summary.updated_at),
-                chain.appends[0].is_foreign,
-            )
+    made: Mapping[str, tuple[list[FactRow], Tip]],
+) -> list[Move]:
+    """Return what is to be kept to write chains at their tips."""
+    return [
+        Move(
+            chain.run,
+            tips.get(chain.run, Tip()),
+            *made[chain.run][::-1],
+            chain.appends[0].is_foreign,
         )
-        facts += ((n, *row) for row in rows)
-    values: dict[str, object] = {"me": me, "format": FORMAT}
-    values |= zip(_HEADS, map(list, zip(*heads, strict=True)), strict=True)
-    values |= zip(_FACTS, map(list, zip(*facts, strict=True)), strict=True)
-    return values
+        for chain in ready
+    ]
 
 
 def adopt_fork(link: Link, me: str, append: Append, begun: Begun) -> None:
@@ -407,19 +349,11 @@ def adopt_fork(link: Link, me: str, append: Append, begun: Begun) -> None:
             if not connection.execute(FORK.encode(), fork_values(append.run, begun)).fetchall():
                 return False
             if append.facts:
-                values = _values(me, [chain], {append.run: tip}, made)
-                connection.execute(_APPEND.encode(), values)
+                keep(connection, me, _moves([chain], {append.run: tip}, made))
             return True
 
     if not link.do(work) and not _is_there(link, append.run, made[append.run][1]):
         raise taken(append.run)
-
-
-_HEADS = (
-    *("n", "id", "expected", "tip", "seq", "head", "summary", "workspace", "kind", "standing"),
-    *("named", "written_at", "is_foreign"),
-)
-_FACTS = ("of", "fact", "at", "body", "checksum", "ends", "formats")
 
 
 def _summary(said: str) -> Summary:

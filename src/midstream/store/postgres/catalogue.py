@@ -8,6 +8,7 @@ import msgspec
 from midstream.runtime.storage import KINDS, KeptRun, Place, Placement, RunKind
 from midstream.store.postgres.appends import NOBODY
 from midstream.store.postgres.link import Connection, Link, Row, text_in, texts
+from midstream.store.postgres.tables import LISTED_S
 from midstream.store.refusals import has_forks, no_such_run, not_ended, owned
 from midstream.views.listing import ACTIVE, ENDED, Standing, Summary
 
@@ -91,8 +92,8 @@ def listing(
 ) -> list[KeptRun]:
     """Return some runs, the one written last first.
 
-    Of one folder, kind and standing the runs are a piece of an index that is in order already: the first
-    of each piece are merged, so a page costs what it returns.
+    Of one folder, kind and standing the runs are a piece of an index, in order but for those that were
+    written within the same seconds: the first of each piece are merged, so a page costs what it returns.
     """
     values: dict[str, object] = {
         "kinds": list(KINDS if kind is None else (kind,)),
@@ -105,14 +106,14 @@ def listing(
         pieces += ", unnest(%(folders)s::text[]) folder"
         here = "and workspace = folder"
     if after is not None:
-        values |= {"at": after[0], "id": texts(after[1])}
-        before = "and (written_at, id) < (%(at)s, %(id)s)"
+        values |= {"at": after[0], "id": texts(after[1]), "span": after[0] // LISTED_S}
+        before = "and listed_in <= %(span)s and (written_at, id) < (%(at)s, %(id)s)"
     query = f"""
         select {COLUMNS} from (
             select number from {pieces}, lateral (
                 select number, written_at, id from midstream.runs
-                where runs.kind = kind.kind and standing = way and seq > 0 {here} {before}
-                order by written_at desc, id desc limit %(limit)s) piece
+                where runs.kind = kind.kind and standing = way and listed_in is not null {here} {before}
+                order by listed_in desc, written_at desc, id desc limit %(limit)s) piece
             order by written_at desc, id desc limit %(limit)s) page
         join midstream.runs r using (number) left join midstream.runs p on p.number = r.parent
         order by r.written_at desc, r.id desc

@@ -368,6 +368,11 @@ def explained(error: Exception, address: Address, *, is_writing: bool = False) -
                 f"{where} cannot be written: {_said(error)}.",
                 hint="Free some space where the database is; nothing was lost, and it goes on from there.",
             )
+        case psycopg.Error(sqlstate="55P03"):
+            told = WorldTrouble(
+                f"{where} is held by somebody else: {_said(error)}.",
+                hint="Try again once nobody reads all of it any more, such as a backup.",
+            )
         case psycopg.Error(sqlstate="3F000" | "42P01" | "42703" | "42883"):
             told = WorldTrouble(
                 f"{where} lacks something it had: {_said(error)}.",

@@ -31,6 +31,12 @@ LEAST_SERVER: Final = 140_000
 LOCKS: Final = 0x6D696473
 """The first key of all our advisory locks; the second is an owner's own, or 0 for the tables."""
 
+LISTED_S: Final = 16
+"""Runs are found for the listing by the span of so many seconds they were last written in."""
+
+LOCK_S: Final = 1.0
+"""How long a step waits for whoever reads a table, a backup perhaps: as long, nobody else can write."""
+
 _FIRST: Final = f"""
 create table midstream.versions(
     version integer primary key, least integer not null, made_at timestamptz not null default now());
@@ -147,7 +153,19 @@ comment on column midstream.blobs.names is
     'null where the contents are here; else they are elsewhere, and name these keys';
 """
 
-_STEPS: Final = ((1, _FIRST), (1, _SECOND))
+_LISTED: Final = f"""
+set local lock_timeout = '{LOCK_S:g} s';
+drop index midstream.runs_here, midstream.runs_anywhere;
+alter table midstream.runs set (fillfactor = 70), add column listed_in double precision
+    generated always as (case when seq > 0 then floor(written_at / {LISTED_S}) end) stored;
+create index runs_here on midstream.runs(workspace, kind, standing, listed_in) where listed_in is not null;
+create index runs_anywhere on midstream.runs(kind, standing, listed_in) where listed_in is not null;
+"""
+"""An append changes nothing that is indexed, but once in `LISTED_S`: so the row stays in its page (HOT), and
+no index grows. The table is written anew, which holds everybody up.
+"""
+
+_STEPS: Final = ((1, _FIRST), (1, _SECOND), (1, _LISTED))
 """For each version the least one whose midstream may use the tables after it, and what makes it."""
 
 VERSION: Final = len(_STEPS)
