@@ -1,7 +1,7 @@
 """Noticing that anybody wrote: own commits at once, other processes' by a look every 20 ms.
 
-Only while somebody waits is there anything to do; otherwise the thread sleeps. However many wait, there is
-one look.
+Only while somebody waits is there anything to do; otherwise the thread sleeps. However many wait, and
+however much is written, there is one look in that time.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Watch:
         self._told: dict[str | None, int] = {}
         self._seen: dict[str | None, object] = {}
         self._waiters: set[_Waiter] = set()
-        self._is_closed = False
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="midstream-watch", daemon=True)
         self._thread.start()
 
@@ -63,22 +63,21 @@ class Watch:
 
     def note(self, runs: Collection[str | None] = (ANY,)) -> None:
         """Hear that something was committed. From any thread."""
+        noted = {*runs, ANY}
         with self._lock:
-            for run in {*runs, ANY}:
+            for run in noted:
                 self._changes[run] = self._changes.get(run, 1) + 1
-            woken = {each for each in self._waiters if not {*runs, ANY}.isdisjoint(each[2])}
+            woken = {each for each in self._waiters if not noted.isdisjoint(each[2])}
             self._waiters -= woken
-        for loop, event, _ in woken:
-            call_soon(loop, event.set)
+        _wake(woken)
 
     def close(self) -> None:
         """Wake everybody and end. Blocking, briefly."""
+        self._closing.set()
         with self._lock:
-            self._is_closed = True
             self._lock.notify()
             woken, self._waiters = self._waiters, set()
-        for loop, event, _ in woken:
-            call_soon(loop, event.set)
+        _wake(woken)
         self._thread.join()
 
     def _is_news(self, runs: Collection[str | None]) -> bool:
@@ -92,9 +91,9 @@ class Watch:
     def _serve(self) -> None:
         while True:
             with self._lock:
-                while not self._waiters and not self._is_closed:
+                while not self._waiters and not self._closing.is_set():
                     self._lock.wait()
-                if self._is_closed:
+                if self._closing.is_set():
                     break
                 wanted = {run for _, _, runs in self._waiters for run in runs}
             seen = self._look(wanted)
@@ -102,8 +101,19 @@ class Watch:
             self._seen |= seen
             if changed:
                 self.note(changed)
-                continue
-            with self._lock:
-                if not self._is_closed:
-                    self._lock.wait(LOOK_S)
+            self._closing.wait(LOOK_S)
         self._close()
+
+
+def _wake(waiters: Collection[_Waiter]) -> None:
+    """Set the events of waiters, with one call for each loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Event]] = {}
+    for loop, event, _ in waiters:
+        by_loop.setdefault(loop, []).append(event)
+    for loop, events in by_loop.items():
+        call_soon(loop, _set_all, events)
+
+
+def _set_all(events: Collection[asyncio.Event]) -> None:
+    for event in events:
+        event.set()
