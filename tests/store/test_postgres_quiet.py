@@ -57,6 +57,40 @@ async def test_an_owner_that_listens_is_not_asked_for_messages_nobody_sent(
         await rings.aclose()
 
 
+async def test_words_come_with_the_call_and_are_brought_until_one_is_delivered(
+    database: Callable[[], str], asked: list[str]
+) -> None:
+    address = database()
+    async with opened(address, address) as (store, other):
+        await store.append("r", 0, started("r"))
+        await store.claim("r")
+        rings = store.rings()
+        await anext(rings)  # it has begun to listen
+        assert await store.mail(store.me) == []
+        first = await other.post(Mail(id="1", run="r", at=1.0))
+        await anext(rings)
+        asked.clear()
+        assert await store.mail(store.me) == [first]
+        assert asked == [], "the ear has read it"
+        await store.delivered("r", "1")
+        assert await store.mail(store.me) == []
+
+        second = await other.post(Mail(id="2", run="r", at=2.0))
+        await anext(rings)
+        third = await other.post(Mail(id="3", run="r", at=3.0))
+        await anext(rings)
+        assert await store.mail(store.me) == [second, third]
+        for mail in (second, third):
+            await store.delivered("r", mail.id)
+        assert await store.mail(store.me) == []
+
+        await other.post(Mail(id="4", run="r", at=4.0))
+        await anext(rings)
+        await store.delivered("r", "4")
+        assert await store.mail(store.me) == [], "what was brought is not handed out again"
+        await rings.aclose()
+
+
 async def test_however_many_runs_are_watched_one_look_sees_them_all(
     database: Callable[[], str], asked: list[str]
 ) -> None:

@@ -226,9 +226,10 @@ class Inbox(Protocol):
     """Messages to runs. Posting is durable; a message is handed out until it is said to be delivered."""
 
     async def post(self, mail: Mail) -> Mail:
-        """Keep a message and return the kept one: an earlier one where the id was used for this run.
+        """Keep a message, call who runs the run, and return the kept one.
 
-        A delivered message is remembered by its id for as long as the run is.
+        That is an earlier one where the id was used for this run: a delivered message is remembered by its
+        id for as long as the run is. A call may be lost.
         """
 
     async def mail(self, owner: str) -> list[Mail]:

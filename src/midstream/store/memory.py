@@ -345,11 +345,12 @@ class MemoryStore:
     # --- the inbox ------------------------------------------------------------------------------
 
     async def post(self, mail: Mail) -> Mail:
-        """Keep a message and return the kept one."""
+        """Keep a message, call who runs the run, and return the kept one."""
         self._refuse_closed()
         mail_body(mail)
         kept = self._contents.mails.setdefault((mail.run, mail.id), mail)
         self._changed()
+        await self.ring(self._contents.living(mail.run))
         return kept
 
     async def mail(self, owner: str) -> list[Mail]:

@@ -197,8 +197,10 @@ class SqliteStore:
     # --- the inbox ------------------------------------------------------------------------------
 
     async def post(self, mail: Mail) -> Mail:
-        """Keep a message and return the kept one."""
-        return await self._writer.submit(partial(rows.post, mail=mail))
+        """Keep a message, call who runs the run, and return the kept one."""
+        kept = await self._writer.submit(partial(rows.post, mail=mail))
+        await self.ring(await self.owner_of(mail.run))
+        return kept
 
     async def mail(self, owner: str) -> list[Mail]:
         """Return the undelivered messages to the runs of an owner, the oldest first."""

@@ -1210,6 +1210,21 @@ class StoreContract(JournalContract):
             await hearing
 
     @soon
+    async def test_who_runs_a_run_is_called_for_what_is_sent_to_it(
+        self, store: Store, another: Another
+    ) -> None:
+        other, sent = await another(), list[Mail]()
+        await store.append("r", 0, started("r"))
+        await store.claim("r")
+        async with contextlib.aclosing(store.rings()) as rings:
+            hearing = asyncio.ensure_future(anext(rings))
+            while not hearing.done():
+                sent.append(await other.post(Mail(id=secrets.token_hex(4), run="r", at=1.0)))
+                await asyncio.sleep(0)
+            await hearing
+            assert (await store.mail(store.me))[0] == sent[0]
+
+    @soon
     async def test_a_call_that_nobody_hears_is_lost(self, store: Store, another: Another) -> None:
         other = await another()
         for owner in (other.me, store.me, "nobody", ""):

@@ -385,15 +385,13 @@ class RemoteMachine:
         return Mail(id=id, run=self.id, at=at, kind=kind, text=text, room=room)
 
     async def _send(self, mail: Mail, is_done: Callable[[], bool] = lambda: False) -> bool:
-        """Leave a message and wake its owner; return whether its owner took it. False: nobody runs the run.
+        """Leave a message; return whether the run's owner took it. False: nobody runs the run.
 
         Returns once `is_done` says that its effect was read here, or the message is no longer among the
         undelivered and everything journaled before that has been read.
         """
         await self._store.post(mail)
-        owner = await self.owner()
-        await self._store.ring(owner)
-        until = self._loop.time() + SERVED_S
+        owner, until = "", self._loop.time() + SERVED_S
         while not (is_done() or self._run.is_over):
             is_waiting = any(each.id == mail.id for each in await self._store.undelivered(self.id))
             if not is_waiting:
@@ -404,9 +402,9 @@ class RemoteMachine:
             if not now and (is_late or not await is_served(self._store, self.id)):
                 await self._read()
                 return is_done()
-            if now and now != owner:
-                owner = now
-                await self._store.ring(owner)
+            if owner and now and now != owner:
+                await self._store.ring(now)
+            owner = now or owner
             await self._news()
         return True
 
@@ -474,6 +472,9 @@ class RemoteMachine:
 
     async def _hear_live(self) -> None:
         """Tell what streams, as long as the run is followed, whoever runs it."""
+        if self._sockets is None:
+            self._has_joined.set()
+            return
         while not self._run.is_over:
             is_whole = True
             with contextlib.suppress(MidstreamError):

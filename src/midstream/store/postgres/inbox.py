@@ -8,7 +8,7 @@ import msgspec
 from midstream.runtime.storage import Mail
 from midstream.store.encoding import mail_body
 from midstream.store.postgres.life import OFFERED, channel_of
-from midstream.store.postgres.link import Link, Row, texts
+from midstream.store.postgres.link import Connection, Link, Row, rows_of, texts
 
 _MAIL = msgspec.json.Decoder(Mail)
 
@@ -21,7 +21,8 @@ select (select body from put), (select owner from midstream.runs where id = %(ru
     where id = %(run)s and owner not in ('', '-'))
 """  # nosec B608  # a name of ours
 """The owner is called in the same breath: words wait for one flush of the disk, not for two. That words
-which are sent at once wait for each other there is all it costs; no append ever calls anybody.
+which are sent at once wait for each other there is all it costs; no append ever calls anybody. The words
+are not in the call: whoever is let into the database may listen, and may call.
 """
 
 
@@ -83,6 +84,16 @@ def mail(link: Link, owner: str) -> list[Mail]:
             order by i.number
         """
     return _mails(link.rows(query, {"owner": owner}))
+
+
+def mail_of(connection: Connection, me: str) -> list[Mail]:
+    """Return the undelivered messages to the runs of this owner, which lives, the oldest first."""
+    query = """
+        select i.body from midstream.runs r
+        join midstream.inbox i on i.run = r.id and not i.is_delivered
+        where r.owner = %(me)s and r.owner <> '' order by i.number
+    """
+    return _mails(rows_of(connection, query, {"me": me}))
 
 
 def has_mail(link: Link, me: str) -> bool:

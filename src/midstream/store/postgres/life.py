@@ -13,8 +13,8 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Collection
+from typing import Final, TypeAlias
 
 import msgspec
 import psycopg
@@ -25,6 +25,9 @@ from midstream.store.postgres.link import POOLED, Address, Connection, Link
 from midstream.store.postgres.tables import LOCKS, TTL_S
 
 OFFERED: Final = "midstream_offered"
+
+Call: TypeAlias = tuple[str, str]
+"""The channel, and the note that was left there, or ""."""
 
 LIFE: Final = {"connect_timeout": "2", "tcp_user_timeout": "3000"}
 """How the connection of a life is made: while there is time left another one is tried."""
@@ -161,14 +164,17 @@ class Ear:
     Args:
         address: of the database.
         me: the name of this owner.
-        heard: is called in its thread with the name of the channel that was heard, or "" where something
-            may have been missed, and with what was said there.
+        heard: is called in its thread with the calls that were heard, or none where some may have been
+            missed, and with the connection, to ask what they are about.
     """
 
-    def __init__(self, address: Address, me: str, heard: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, address: Address, me: str, heard: Callable[[Collection[Call], Connection], None]
+    ) -> None:
         self._link = Link(address, begin=self._listen, patience_s=0.0)
         self._channels = (channel_of(me), OFFERED)
         self._heard = heard
+        self._calls: list[Call] = []
         self._is_closed = threading.Event()
         self._wake, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._serve, name="midstream-ear", daemon=True)
@@ -183,6 +189,8 @@ class Ear:
         self._woken.close()
 
     def _listen(self, connection: Connection) -> None:
+        # Of calls that come while something is asked on it, psycopg tells.
+        connection.add_notify_handler(lambda call: self._calls.append((call.channel, call.payload)))
         for channel in self._channels:
             connection.execute(f'listen "{channel}"'.encode())
 
@@ -190,7 +198,7 @@ class Ear:
         while not self._is_closed.is_set():
             try:
                 connection = self._link.connected()
-                self._heard("", "")
+                self._heard((), connection)
                 self._hear(connection)
             except (psycopg.Error, OSError):
                 self._link.drop()
@@ -199,13 +207,17 @@ class Ear:
 
     def _hear(self, connection: Connection) -> None:
         while not self._is_closed.is_set():
+            while (call := connection.pgconn.notifies()) is not None:
+                self._calls.append((call.relname.decode(), call.extra.decode(errors="replace")))
+            if self._calls:
+                calls, self._calls = self._calls, []
+                self._heard(calls, connection)
+                continue
             ready = select.select([connection.fileno(), self._woken.fileno()], [], [], _LOOK_S)[0]
             if not ready and self._link.has_moved:
                 self._link.drop()
                 return
             connection.pgconn.consume_input()
-            while (heard := connection.pgconn.notifies()) is not None:
-                self._heard(heard.relname.decode(), heard.extra.decode())
 
 
 def channel_of(owner: str) -> str:

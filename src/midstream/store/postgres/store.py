@@ -56,13 +56,14 @@ from midstream.store.postgres.life import (
     ANSWER_S,
     LIFE,
     OFFERED,
+    Call,
     Ear,
     Life,
     ServerTime,
     require_session,
     see_server,
 )
-from midstream.store.postgres.link import Address, Link, explained
+from midstream.store.postgres.link import Address, Connection, Link, explained
 from midstream.store.postgres.looking import Looking
 from midstream.store.postgres.sweep import sweep
 from midstream.store.refusals import closed, forgotten
@@ -101,6 +102,9 @@ class PostgresStore:
         self._closing = threading.Lock()
         self._mine: set[str] = set()
         self._may_have_mail = True
+        # What the ear has read, and since when: with each delivery and claim it is something else.
+        self._brought: tuple[object, list[Mail]] | None = None
+        self._since = object()
         self._life = Life(self._me, host, self._clock)
         self._living = Link(address, begin=self._life.begin, answer_s=ANSWER_S, more=LIFE)
         self._is_alive = self._has_lost_all = False
@@ -225,7 +229,7 @@ class PostgresStore:
     # --- the inbox ------------------------------------------------------------------------------
 
     async def post(self, mail: Mail) -> Mail:
-        """Keep a message and return the kept one."""
+        """Keep a message, call who runs the run, and return the kept one."""
         return await self._wrote(mail.run, partial(inbox.post, mail=mail))
 
     async def mail(self, owner: str) -> list[Mail]:
@@ -238,12 +242,17 @@ class PostgresStore:
         if self._ear is not None and not self._may_have_mail:
             return []
         self._may_have_mail = False
-        try:
-            found = await self._reader.submit(partial(inbox.mail, owner=owner))
-        except BaseException:
+        brought, self._brought = self._brought, None
+        if brought is not None and brought[0] is self._since:
+            found = brought[1]
+        else:
+            try:
+                found = await self._reader.submit(partial(inbox.mail, owner=owner))
+            except BaseException:
+                self._may_have_mail = True
+                raise
+        if found:
             self._may_have_mail = True
-            raise
-        self._may_have_mail |= bool(found)
         return found
 
     async def undelivered(self, run: str) -> list[Mail]:
@@ -257,7 +266,10 @@ class PostgresStore:
     async def delivered(self, run: str, id: str) -> None:
         """Hand a message out no more."""
         me = self._me if run in self._mine else None
-        await self._wrote(run, partial(inbox.deliver, run=run, id=id, me=me))
+        try:
+            await self._wrote(run, partial(inbox.deliver, run=run, id=id, me=me))
+        finally:
+            self._since = object()
 
     # --- who has which run ----------------------------------------------------------------------
 
@@ -275,6 +287,7 @@ class PostgresStore:
         claim = leases.claim(link, run, self._me, self.host, self._person)
         # Known in the thread that takes runs, before it takes any more.
         self._mine.add(run)
+        self._since = object()
         self._may_have_mail = True
         return claim
 
@@ -366,19 +379,27 @@ class PostgresStore:
             if self._ear is None:
                 self._ear = Ear(self._address, self._me, self._heard)
 
-    def _heard(self, channel: str, note: str) -> None:
-        if not channel and self._is_alive:
+    def _heard(self, calls: Collection[Call], connection: Connection) -> None:
+        if not calls and self._is_alive:
             # The connections were made anew: with the one before this owner's lock may be gone, too.
             self._heart.post(self._life.renew)
-        if note or not channel:
+        for note in [""] if not calls else [note for _, note in calls if note]:
             self._notes.tell(note)
-        if note:
-            return
-        if channel != OFFERED:
-            self._may_have_mail = True
+        rung = {channel for channel, note in calls if not note}
+        if not calls or rung - {OFFERED}:
+            self._bring(connection)
             self._calls.ring()
-        if channel in ("", OFFERED):
+        if not calls or OFFERED in rung:
             self._offers.ring()
+
+    def _bring(self, connection: Connection) -> None:
+        """Read what was sent right here, where the call was heard: it waits for no other thread."""
+        since = self._since
+        try:
+            found = inbox.mail_of(connection, self._me)
+            self._brought = (since, found) if found else None
+        finally:
+            self._may_have_mail = True
 
     # --- workers ----------------------------------------------------------------------------------
 
@@ -394,6 +415,7 @@ class PostgresStore:
     def _taken(self, link: Link, worker: WorkerInfo, limit: int) -> list[Taken]:
         taken = pool.take(link, self._me, worker, limit, frozenset(self._mine))
         self._mine |= {each.kept.id for each in taken}
+        self._since = object()
         self._may_have_mail = True
         self._watch.note([each.kept.id for each in taken])
         return taken

@@ -161,8 +161,8 @@ alter table midstream.runs set (fillfactor = 70), add column listed_in double pr
 create index runs_here on midstream.runs(workspace, kind, standing, listed_in) where listed_in is not null;
 create index runs_anywhere on midstream.runs(kind, standing, listed_in) where listed_in is not null;
 """
-"""An append changes nothing that is indexed, but once in `LISTED_S`: so the row stays in its page (HOT), and
-no index grows. The table is written anew, which holds everybody up.
+"""An append changes nothing that is indexed, but once in `LISTED_S`: so the row stays in its page (HOT),
+and no index grows. The table is written anew, and everybody waits for it.
 """
 
 _STEPS: Final = ((1, _FIRST), (1, _SECOND), (1, _LISTED))
