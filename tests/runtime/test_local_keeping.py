@@ -956,7 +956,7 @@ async def test_a_close_cancelled_anywhere_can_be_done_again() -> None:
 
 
 class Cut(MemoryStore):
-    """A store that is cut off, so that its owner cannot say that it lives, and hears of no append."""
+    """A store that is cut off: its owner cannot say that it lives, and hears of nothing it does."""
 
     renewed = 0
     is_cut_off = is_restored = False
@@ -976,6 +976,11 @@ class Cut(MemoryStore):
             await super().append(run, expected, facts)
         if self.is_cut_off:
             await asyncio.Event().wait()
+
+    async def release(self, run: str, due_at: float | None = None) -> None:
+        if self.is_cut_off:
+            await asyncio.Event().wait()
+        await super().release(run, due_at)
 
 
 @asynccontextmanager
@@ -1102,3 +1107,18 @@ async def test_runs_of_a_journal_that_was_restored_are_let_go_of(was_away: bool)
         renewed = cut.renewed
         await until(lambda: _is(cut.renewed > renewed + 2))
         assert not (await process.engine.resume(machine.id)).is_closed
+
+
+async def test_who_leaves_just_as_the_store_goes_away_is_not_held_up_for_long() -> None:
+    async with shared() as store:
+        cut = Cut()
+        cut._open(store._contents)
+        process = Process(cut, asks("Which?"))
+        machine = await process.start()
+        await machine.settled()
+        cut.is_cut_off = True
+        await process.engine.close()
+
+        assert machine.is_closed
+        assert not machine.run.is_over
+        assert not process.told.of(RunTaken)

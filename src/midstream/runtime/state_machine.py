@@ -379,14 +379,17 @@ class WorkflowStateMachine:
         self._rouse()
         return await self.wait()
 
-    async def abandon(self) -> None:
+    async def abandon(self, *, is_taken: bool = True) -> None:
         """Let go of the run as a process that dies does, at once: nothing of it is done here any more, and
         nothing more of it is journaled. Returns when what was in flight has been cut off.
+
+        `is_taken`: another process goes on with it, or may.
         """
         self._is_leaving = self._is_abandoned = True
         if self._task is None or self._is_closing:
             return
-        self._events.notify(RunTaken())
+        if is_taken:
+            self._events.notify(RunTaken())
         if self._is_away:
             await self._close()
         else:

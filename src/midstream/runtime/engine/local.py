@@ -228,14 +228,23 @@ class LocalEngine:
         self._owner.look()
 
     async def close(self) -> None:
-        """Let go of every run; those that have not ended go on in a later process."""
+        """Let go of every run; those that have not ended go on in a later process.
+
+        Where the store is away for too long they are not let go of: others see that nobody has them.
+        """
         self._is_closing = True
         if self._is_alone:
-            await self._owner.close()
+            await self._owner.hang_up()
         machines = self.machines()
         async with asyncio.TaskGroup() as group:
-            for machine in machines:
+            leaving = [
                 group.create_task(self._leave(machine) if self._is_alone else self._drop(machine))
+                for machine in machines
+            ]
+            if self._is_alone and leaving:
+                group.create_task(self._give_up(leaving))
+        if self._is_alone:
+            await self._owner.close()
         if self._chores:
             await asyncio.wait(tuple(self._chores))
         for end in self._enders:
@@ -244,6 +253,20 @@ class LocalEngine:
             await self.store.aclose()
 
     # --- inside -----------------------------------------------------------------------------
+
+    async def _give_up(self, leaving: Sequence[asyncio.Task[None]]) -> None:
+        """Return when all have left; they are cut off once others may have their runs."""
+        lost = asyncio.ensure_future(self._owner.lost())
+        left = asyncio.gather(*leaving, return_exceptions=True)
+        try:
+            await asyncio.wait((lost, left), return_when=asyncio.FIRST_COMPLETED)
+            if lost.done():
+                for task in leaving:
+                    task.cancel()
+                await left
+                await asyncio.gather(*(each.abandon(is_taken=False) for each in self.machines()))
+        finally:
+            lost.cancel()
 
     async def _take_in(self, machine: WorkflowStateMachine) -> Claim:
         """Claim a run and have its messages looked for."""

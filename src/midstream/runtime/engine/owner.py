@@ -45,8 +45,7 @@ class Owner:
         self.machines: dict[str, WorkflowStateMachine] = {}
         self.told: dict[str, int] = {}
         self.taking_up: set[str] = set()
-        self.is_lost = False
-        """Whether it could not be said in time that this owner lives: its runs are others' by now."""
+        self._losing = asyncio.Event()
         self._unreleased: dict[str, float | None] = {}
         self._lives = lives
         self._lost = lost
@@ -55,6 +54,15 @@ class Owner:
         self._dispatcher: MailDispatcher | None = None
         self._live: LiveServer | None = None
         self._renewals: asyncio.Task[None] | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Return whether it could not be said in time that this owner lives: others may have its runs."""
+        return self._losing.is_set()
+
+    async def lost(self) -> None:
+        """Return once it could not be said in time that this owner lives."""
+        await self._losing.wait()
 
     def begin(self) -> None:
         """Look for mail, be heard, and say again and again that this owner lives. May be called twice."""
@@ -97,14 +105,18 @@ class Owner:
 
     async def close(self) -> None:
         """Deliver nothing more, and say no more that this owner lives. The store stays open."""
-        if self._dispatcher is not None:
-            await self._dispatcher.close()
-        if self._live is not None:
-            await self._live.close()
+        await self.hang_up()
         for task in (self._renewals, self._returning):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+
+    async def hang_up(self) -> None:
+        """Deliver nothing more, and be heard no more."""
+        if self._dispatcher is not None:
+            await self._dispatcher.close()
+        if self._live is not None:
+            await self._live.close()
 
     def hearing(self, id: str) -> WorkflowStateMachine | None:
         """Return who takes a run's messages: nobody where it is not ours, not begun, or ended unkept."""
@@ -146,9 +158,9 @@ class Owner:
                 async with asyncio.timeout_at(said + within * 2 / 3):
                     said, within = await self._renewed()
             except (TimeoutError, JournalMoved) as error:
-                self.is_lost = True
+                self._losing.set()
                 if self._lost is not None:
-                    await self._each(WorkflowStateMachine.abandon)
+                    await self._each(lambda machine: machine.abandon())
                     self._lost()
                     return
                 if isinstance(error, JournalMoved):
@@ -158,7 +170,7 @@ class Owner:
                 await self._renewed_again()
                 # That may have waited for long, and nobody knows when it was heard: said once more.
                 said, within = await self._renewed_again()
-                self.is_lost = False
+                self._losing.clear()
                 if self._back is not None:
                     self._returning = asyncio.create_task(self._each(self._back))
 
@@ -173,7 +185,7 @@ class Owner:
     async def _leave_all(self) -> None:
         """Leave every run to whoever goes on with it: its facts may be others than those known here."""
         self._unreleased |= {id: 0.0 for id, each in self.machines.items() if not each.is_closed}
-        await self._each(WorkflowStateMachine.abandon)
+        await self._each(lambda machine: machine.abandon())
 
     async def _stand_still(self) -> None:
         if self._returning is not None:
