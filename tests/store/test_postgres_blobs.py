@@ -43,6 +43,8 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
     with S3Server.made() as server:
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
+        # It would not begin without the certificates of the machine, though nothing here needs one.
+        monkeypatch.delenv("SSL_CERT_DIR")
         yield server
 
 
@@ -336,6 +338,12 @@ async def test_large_contents_come_in_parts_and_are_there_once_all_are(
     assert await store.get(key) == HUGE
 
 
+async def test_a_machine_without_certificates_is_told_so(stores: Stores) -> None:
+    with pytest.raises(WorldTrouble, match="no certificates"):
+        await stores.at(f"s3://{BUCKET}")
+
+
+@pytest.mark.usefixtures("s3")
 async def test_a_place_that_is_none_is_refused(stores: Stores) -> None:
     for place in ("gs://bucket", "s3://"):
         with pytest.raises(UserMistake, match="no place"):

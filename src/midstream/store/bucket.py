@@ -38,6 +38,7 @@ class Bucket:
 
     Raises:
         UserMistake: it names no bucket.
+        WorldTrouble: this machine trusts nobody, for want of certificates.
     """
 
     def __init__(self, place: str, folder: str) -> None:
@@ -63,6 +64,11 @@ class Bucket:
                 f"{place.rstrip('/')}/{folder}", client_options=client, retry_config=retry
             )
         except (BaseError, ValueError) as error:
+            if "certificate" in str(error):
+                raise WorldTrouble(
+                    f"This machine has no certificates by which {place} could be trusted.",
+                    hint="Install them (Debian: ca-certificates), or name a file of them in SSL_CERT_FILE.",
+                ) from error
             raise UserMistake(
                 f"{place} is no place in a bucket: {_first_line(error)}.",
                 hint="Write it as s3://bucket/folder in MIDSTREAM_BLOBS.",
