@@ -16,6 +16,7 @@ from midstream.core.run import Run
 from midstream.language.names import Json
 from midstream.language.plan import with_delegates
 from midstream.language.spec import Role
+from midstream.runtime import state_machine
 from midstream.runtime.ports import ModelRequest
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.safety.policy import Policy
@@ -56,8 +57,12 @@ def repository(folder: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have worktrees stand in a folder of the test's own: runs of other tests have the same ids."""
+    """Have worktrees stand in a folder of the test's own: runs of other tests have the same ids.
+
+    They are put away before a run is over, however long that takes.
+    """
     monkeypatch.setenv(STATE_HOME, str(tmp_path / "state"))
+    monkeypatch.setattr(state_machine, "CLOSING_S", DEADLINE_S)
 
 
 class Here:
