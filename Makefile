@@ -3,10 +3,12 @@
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-# The tests are shared among processes, two more than there are cores: most wait for programs they have
-# started. WORKERS=0: one.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
-TEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
+# The tests are shared among processes. Of the quick ones few wait; most others wait for programs they have
+# started, and use a quarter of a core. WORKERS=0: one.
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+test: WORKERS ?= $(shell expr $(CORES) + 2)
+check: WORKERS ?= $(shell expr $(CORES) \* 4)
+TEST = $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
 
 # Hundreds of processes import midstream in the tests: each would compile it again.
 unexport PYTHONDONTWRITEBYTECODE

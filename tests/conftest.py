@@ -47,6 +47,7 @@ LONG_SEARCHES = (
     "runtime/test_worktrees_killed.py",
 )
 """What tries so many runs that it takes a good part of a minute; each rule has its quick tests, too."""
+LONGEST = (*LONG_SEARCHES, "house/test_benchmarks_run.py", "torture")
 
 # No test asserts a time: a busy machine makes any example slow. What is searched for is the same in every
 # run, so that a change is what fails; `make torture` looks elsewhere each time, and longer. Its own tests
@@ -74,14 +75,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Mark what `make test` leaves to `make check`: nobody has to think of it.
 
-    Of the order that the others have made, the slow ones come first: they mostly wait, so the processes
-    that share the tests do the quick ones beside them, and none is left alone with a long one at the end.
+    Of the order that the others have made, the longest come first and the slow ones next: they mostly
+    wait, so the processes that share the tests do the quick ones beside them, and none is left alone with
+    a long one at the end.
     """
     for item in items:
         if isinstance(item, pytest.Function) and _is_slow(item):
             item.add_marker("slow")
     yield
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    items.sort(
+        key=lambda item: (not _is_of(item, LONGEST), item.get_closest_marker("slow") is None)
+    )
 
 
 def pytest_collection_finish() -> None:
@@ -97,10 +101,14 @@ def _is_slow(item: pytest.Function) -> bool:
 
     if REAL_FIXTURES & {*item.fixturenames} or needs_server(item):
         return True
-    if item.path.relative_to(TESTS).as_posix().startswith(REAL_PLACES + LONG_SEARCHES):
+    if _is_of(item, REAL_PLACES + LONG_SEARCHES):
         return True
     parts = vars(item.module).values()
     return any(getattr(part, "__module__", None) in REAL_KITS for part in parts)
+
+
+def _is_of(item: pytest.Item, places: tuple[str, ...]) -> bool:
+    return item.path.relative_to(TESTS).as_posix().startswith(places)
 
 
 @pytest.fixture(scope="session", autouse=True)
