@@ -84,6 +84,8 @@ def test_what_is_wrong_with_an_address_or_a_server_is_said(
     there = database().rpartition("/")[2]
     wrong = {
         f"postgresql://me:{PASSWORD}@{here}/{there}?no=such": "is no address",
+        f"mysql://me:{PASSWORD}@{here}/{there}": "is no address of a PostgreSQL database",
+        f"postgresql+asyncpg://me:{PASSWORD}@{here}/{there}": "is no address",
         f"postgresql://midstream:{PASSWORD}@127.0.0.1:1/runs": "cannot be reached",
         f"postgresql://midstream:{PASSWORD}@{here}/nothing": "has no such database",
         f"postgresql://nobody:{PASSWORD}@{here}/{there}": "has no such user",

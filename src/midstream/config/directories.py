@@ -14,8 +14,8 @@ JOURNAL_VARIABLE = "MIDSTREAM_JOURNAL"
 """The environment variable that says where the journal is: a file, or a database of PostgreSQL."""
 BLOBS_VARIABLE = "MIDSTREAM_BLOBS"
 """The environment variable that says where a database's large contents are: a folder, or s3://..."""
-DATABASES = ("postgresql://", "postgres://")
-"""How the address of a database begins."""
+ADDRESS_MARK = "://"
+"""What an address has, and the path of a file has not."""
 
 HOST = "MIDSTREAM_HOST"
 """The environment variable that names this machine to others: a container's own name changes."""
@@ -60,7 +60,7 @@ def journal_file(environ: Mapping[str, str], state: Path) -> Path:
 def journal_database(environ: Mapping[str, str]) -> str:
     """Return the address of the database that keeps the runs, "" where a file does. It has a password."""
     named = environ.get(JOURNAL_VARIABLE, "")
-    return named if named.startswith(DATABASES) else ""
+    return named if ADDRESS_MARK in named else ""
 
 
 def blobs_place(environ: Mapping[str, str]) -> str:

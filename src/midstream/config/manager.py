@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 import msgspec
 
 from midstream.config.directories import (
+    ADDRESS_MARK,
     BUILT_IN,
     CONFIG_HOME,
-    DATABASES,
     OTHERS_FOLDER,
     PLUGIN_PARTS,
     PLUGINS,
@@ -226,7 +226,7 @@ class ConfigManager:
 
     def keep_runs_in(self, place: str | Path) -> None:
         """Keep the runs in another file, or in a database: then it is an address."""
-        self.database = str(place) if str(place).startswith(DATABASES) else ""
+        self.database = str(place) if ADDRESS_MARK in str(place) else ""
         self.journal = database_place(self.state_dir) if self.database else Path(place).absolute()
 
     @property

@@ -88,7 +88,7 @@ class Address:
         except psycopg.Error:
             raise UserMistake(
                 f"{shown_address(url)} is no address of a PostgreSQL database.",
-                hint="Write it as postgresql://user@host:5432/database?sslmode=verify-full.",
+                hint="Write it as postgresql://user@host:5432/database?sslmode=verify-full, or as a path.",
             ) from None  # its error may quote the address as it is
         self._said = said
         self._url = url
@@ -405,7 +405,9 @@ def _said(error: psycopg.Error) -> str:
     """Return what the server or its library said, in one line."""
     said = " ".join((error.diag.message_primary or str(error)).split())
     said = said.rpartition("FATAL: ")[2].partition(" Is the server running")[0]
-    return said.removeprefix("connection failed: ").strip(" .") or type(error).__name__
+    for before in ("connection failed: ", "connection is bad: "):
+        said = said.removeprefix(before)
+    return said.strip(" .") or type(error).__name__
 
 
 def texts(text: str) -> str:
