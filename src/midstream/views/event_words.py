@@ -28,7 +28,7 @@ def _words(event: object) -> str:
         case e.RunStarted():
             return f"{event.workflow} begins{f', started by {event.source}' * bool(event.source)}"
         case e.RunRecovered(was_cut=was_cut):
-            return "it goes on after its process died" if was_cut else "it goes on"
+            return "it goes on after it was cut off" if was_cut else "it goes on"
         case e.RunSuspended(reason=reason):
             return f"suspended: {reason}"
         case e.StateTransition():
