@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -146,6 +147,18 @@ async def test_contents_that_another_process_keeps_elsewhere_stay(kept: Kept) ->
         assert await plain.sweep() == 1
     assert await kept.has(large_one)
     assert not await kept.has(small)
+
+
+async def test_what_nobody_goes_on_writing_is_removed_with_the_rest(kept: Kept) -> None:
+    key = await kept.store.put(large("x"))
+    kept.age()
+    [folder] = [path.parents[1] for path in kept.folder.rglob(key)]
+    drafts = [folder / f"{name}.1.tmp" for name in ("dead", "alive")]
+    for draft in drafts:
+        draft.write_bytes(b"half")
+    os.utime(drafts[0], (0, 0))
+    await kept.store.sweep()
+    assert kept.files() == {"alive.1.tmp"}
 
 
 async def test_a_place_that_is_away_loses_no_row(kept: Kept, tmp_path: Path) -> None:

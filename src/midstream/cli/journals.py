@@ -97,7 +97,7 @@ def prune(options: Options, days: float, archive: str | None, dry_run: bool) -> 
             done = await _told(options, doing)
             if isinstance(journal.store, Pool) and not dry_run:
                 swept = Swept(contents=await journal.store.sweep())
-                words = f"{counted(swept.contents, 'file')} that nothing names any more gone."
+                words = f"Deleted: {counted(swept.contents, 'file')} that nothing names any more."
                 answer(options, swept, *([words] if swept.contents else []))
             return done
 

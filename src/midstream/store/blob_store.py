@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from midstream.language.errors import ContentsMissing, JournalFull, WorldTrouble
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 _BEGINNING = re.compile(r"[0-9a-f]{8,63}")
+_GIVEN_UP_S = 86_400.0
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 
 
@@ -72,7 +74,7 @@ class FileBlobStore:
         return data
 
     def delete(self, keys: Collection[str]) -> None:
-        """Delete what is there of some keys.
+        """Delete what is there of some keys, and what nobody has gone on writing for a day.
 
         Raises:
             WorldTrouble: some are left.
@@ -81,6 +83,10 @@ class FileBlobStore:
         try:
             for key in keys:
                 self._path(key).unlink(missing_ok=True)
+            for path in self._folder.glob("*.tmp"):
+                with contextlib.suppress(FileNotFoundError):  # it is whole by now, under its name
+                    if path.stat().st_mtime < time.time() - _GIVEN_UP_S:
+                        path.unlink()
         except OSError as error:
             raise WorldTrouble(
                 f"Contents in {self._folder} cannot be deleted: {error.strerror or error}.",
