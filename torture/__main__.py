@@ -26,8 +26,8 @@ from torture.watchers import watched_kills
 
 
 def _machines(asked: argparse.Namespace) -> Report:
-    counts = {"runs": asked.runs, "lines": asked.lines, "only": asked.only}
-    return machines_storm(asked.faults, asked.seed, **counts)
+    counts = {"runs": asked.runs, "lines": asked.lines, "clients": asked.clients}
+    return machines_storm(asked.faults, asked.seed, only=asked.only, **counts)
 
 
 def main() -> int:
@@ -59,6 +59,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=50, help="runs at once that they meet")
     parser.add_argument("--lines", type=int, default=30, help="lines each of these writes")
     parser.add_argument("--trials", type=int, default=50, help="runs and tools of late owners")
+    parser.add_argument("--clients", type=int, default=3, help="processes that talk to these runs")
     parser.add_argument("--consoles", type=int, default=80, help="consoles soaked, 10 minutes")
     parser.add_argument(
         "--script", default="", help="soak a console with this script, and no other"

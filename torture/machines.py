@@ -47,6 +47,7 @@ from midstream.language.errors import MidstreamError
 from midstream.runtime.engine.open_run import opened
 from midstream.runtime.storage import KeptRun, Mail
 from midstream.store.postgres.store import PostgresStore
+from torture.histories import Clients, Done, wrong_in_history
 from torture.report import Broken, Report
 
 Fault = Literal["kill", "stop", "cut", "crash", "failover", "split"]
@@ -87,6 +88,11 @@ def note(text: str) -> str:
     os.close(file)
     time.sleep(random.random() / 4)
     return "wrote " + text
+
+@midstream.tool(effect="once", needs_approval=True)
+def sign(text: str) -> str:
+    """Write a line that must be written once only, and that a person agrees to."""
+    return note(text)
 '''
 _AN_HOUR_AHEAD: Final = """
 import time
@@ -114,7 +120,8 @@ class Thinker:
         if self._chance.random() < 0.05:
             asked = Call(name="request_users_input", arguments={"question": f"On with {number}?"})
             return Reply(chunks=pieces, delay_s=0.01, calls=(asked,))
-        call = Call(name="note", arguments={"text": f"{job}-line-{number}."})
+        name = "sign" if self._chance.random() < 0.1 else "note"
+        call = Call(name=name, arguments={"text": f"{job}-line-{number}."})
         return Reply(chunks=pieces, delay_s=0.01, calls=(call,))
 
 
@@ -126,11 +133,11 @@ class Machines:
         folder: Path,
         stack: ExitStack,
         think: Callable[[Body], Reply],
-        tool: tuple[str, str] = ("note", _NOTE),
+        tools: tuple[tuple[str, ...], str] = (("note", "sign"), _NOTE),
     ) -> None:
         self.folder = folder
         self.ledger = folder / "ledger"
-        self._tool = tool
+        self._tools = tools
         self.database = stack.enter_context(
             PostgresServer.made(wal_retrieve_retry_interval="200ms")
         )
@@ -157,11 +164,13 @@ class Machines:
         config = self.folder / "config"
         for name in ("workflows", "roles", "tools"):
             (config / name).mkdir(parents=True, mode=0o700)
-        name, source = self._tool
-        role = {"storm": {"systemMessage": "Go.", "includedTools": [name, "request_users_input"]}}
+        names, source = self._tools
+        role = {"storm": {"systemMessage": "Go.", "includedTools": [*names, "request_users_input"]}}
         (config / "roles" / "storm.json").write_text(json.dumps(role), "utf-8")
         (config / "workflows" / "storm.json").write_text(json.dumps(_FLOW), "utf-8")
-        (config / "tools" / f"{name}.py").write_text(source.format(path=str(self.ledger)), "utf-8")
+        (config / "tools" / f"{names[0]}.py").write_text(
+            source.format(path=str(self.ledger)), "utf-8"
+        )
         (self.folder / "ahead").mkdir()
         (self.folder / "ahead" / "sitecustomize.py").write_text(_AN_HOUR_AHEAD, "utf-8")
         (self.folder / "work").mkdir()
@@ -283,6 +292,9 @@ class Story:
         self.faults: Counter[str] = Counter()
         self.in_append = 0
         """Kills of a worker whose append the server was at."""
+        self.history: dict[str, list[Done]] = {}
+        """Of each run what clients did with it."""
+        self.clients_killed = 0
         self.wrong: list[tuple[str, str]] = []
         """What was seen to be wrong, with whom."""
         self.cut: Counter[str] = Counter()
@@ -290,16 +302,27 @@ class Story:
 
 
 def machines_storm(
-    faults: int, seed: int, *, runs: int = 50, lines: int = 30, only: str = ""
+    faults: int,
+    seed: int,
+    *,
+    runs: int = 50,
+    lines: int = 30,
+    clients: int = 3,
+    only: str = "",
 ) -> Report:
-    """Return what broke in so many faults (`only` of a kind), under so many runs of so many lines each."""
+    """Return what broke in so many faults (`only` of these kinds).
+
+    They come over so many runs of so many lines each, and so many clients at a time; see `histories`.
+    """
     folder = Path(tempfile.mkdtemp())
     story = Story()
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         machines = Machines(folder, stack, Thinker(lines, seed))
-        wrong = asyncio.run(_stormed(machines, story, faults, seed, runs, only))
-    counts = f"--faults {faults} --runs {runs} --lines {lines} --only '{only}'"
+        talking = Clients(machines, clients)
+        stack.callback(talking.close)
+        wrong = asyncio.run(_stormed(machines, talking, story, faults, seed, runs, only))
+    counts = f"--faults {faults} --runs {runs} --lines {lines} --clients {clients} --only '{only}'"
     again = f"python -m torture machines --seed {seed} {counts}"
     broken = tuple(Broken(point=point, what=what, again=again) for point, what in wrong)
     return Report(name="machines at random", tried=faults, broken=broken, note=_note(story))
@@ -315,6 +338,12 @@ def _note(story: Story) -> str:
             f" longest {after[-1]:.1f} s"
         )
     parts += [f"{number} runs cut {where}" for where, number in sorted(story.cut.items())]
+    outcomes = Counter(done.outcome for each in story.history.values() for done in each)
+    if outcomes:
+        by_outcome = ", ".join(
+            f"{number} {outcome}" for outcome, number in sorted(outcomes.items())
+        )
+        parts.append(f"clients: {by_outcome}, {story.clients_killed} killed")
     if story.in_append:
         parts.append(f"{story.in_append} kills in an append")
     return ", ".join(parts)
@@ -330,7 +359,13 @@ async def _store(machines: Machines) -> AsyncIterator[PostgresStore]:
 
 
 async def _stormed(
-    machines: Machines, story: Story, faults: int, seed: int, runs: int, only: str
+    machines: Machines,
+    clients: Clients,
+    story: Story,
+    faults: int,
+    seed: int,
+    runs: int,
+    only: str,
 ) -> list[tuple[str, str]]:
     chance, which = random.Random(seed), random.Random(seed + 2)
     ids: list[str] = []
@@ -339,11 +374,15 @@ async def _stormed(
             machines.begin, is_cuttable=number == 1, is_ahead=chance.random() < 0.3
         )
     async with _store(machines) as store:
-        people = asyncio.create_task(_people(store, story, ids, random.Random(seed + 1)))
+        people = asyncio.gather(
+            _people(store, story, ids, random.Random(seed + 1)),
+            clients.storm(random.Random(seed + 3)),
+        )
         done = 0
         while done < faults:
             begun = await _begun(machines, runs, len(ids))
             ids += begun
+            clients.know(ids)
             while done < faults and not await _are_over(store, begun):
                 fault = which.choice(
                     [each for each in FAULTS if not only or each in only.split(",")]
@@ -356,6 +395,8 @@ async def _stormed(
                 await asyncio.sleep(0.1)
         people.cancel()
         await asyncio.gather(people, return_exceptions=True)
+        story.history = clients.history()
+        story.clients_killed = clients.killed
         wrong = story.wrong + [found async for found in _judged(machines, store, story, ids)]
     if troubles := machines.troubles():
         wrong.append(("workers", troubles))
@@ -396,7 +437,7 @@ async def _people(
     store: PostgresStore, story: Story, ids: list[str], chance: random.Random
 ) -> None:
     """Answer what is asked, and now and then say something that nobody asked for."""
-    answered: set[str] = set()
+    answered: set[tuple[str, str]] = set()
     for number in count():
         await asyncio.sleep(0.05)
         for id in tuple(ids):
@@ -404,8 +445,8 @@ async def _people(
             if kept is None or kept.summary.is_over:
                 continue
             for question in kept.summary.asking:
-                if question not in answered:
-                    answered.add(question)
+                if (id, question) not in answered:
+                    answered.add((id, question))
                     await _answer(store, story, kept, question, chance)
         if ids and chance.random() < 0.3:
             words = f"words{number} go on"
@@ -432,7 +473,9 @@ async def _answer(
         else (choices[0] if choices else "yes")
     )
     await _post(
-        store, story, Mail(id=f"a-{question}", run=kept.id, at=0.0, text=text, question=question)
+        store,
+        story,
+        Mail(id=f"{kept.id}-{question}", run=kept.id, at=0.0, text=text, question=question),
     )
 
 
@@ -579,6 +622,8 @@ async def _judged_run(
     late = {words for words in said if words in kept and facts[-1].at - at.get(words, 0) < LATE_S}
     story.cut += cut_in(facts)
     for wrong in wrong_in(facts, said, late, ledger):
+        yield wrong
+    for wrong in wrong_in_history(story.history.get(id, ()), facts, run.inbox.lines):
         yield wrong
 
 

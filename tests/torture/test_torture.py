@@ -3,14 +3,26 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deadline import PROGRAM_S
 from support.postgres import LACKING
 
-from midstream.core.events import AnyFact, InputDisposed, InputReceived, ToolReturned
+from midstream.core.events import (
+    AnyFact,
+    InputDisposed,
+    InputReceived,
+    QuestionAnswered,
+    RunStopped,
+    ToolReturned,
+)
+from midstream.core.run import InputRecord
+from midstream.runtime.engine.remote import NOBODY
 from midstream.testing.store_contracts import told
+from torture.histories import Done, wrong_in_history
 from torture.machines import wrong_in
 
 PROJECT = Path(__file__).parents[2]
@@ -59,7 +71,7 @@ def test_each_run_ends_whole_whatever_becomes_of_workers_and_their_database() ->
 @pytest.mark.skipif(bool(LACKING), reason=LACKING)
 def test_nothing_acknowledged_is_lost_when_a_replica_takes_over() -> None:
     options = ("--only", "failover,split", "--faults", "2", "--runs", "3", "--lines", "10")
-    report = tortured("machines", *options, "--seed", "2")
+    report = tortured("machines", *options, "--seed", "2", "--clients", "0")
 
     assert (
         "machines at random                    2        2        0  1 failover, 1 split" in report
@@ -88,6 +100,34 @@ def test_the_judge_of_machines_sees_what_is_wrong() -> None:
     assert judged(heard, ended, wrote) == ["wrote x is not in the ledger"]
     [doubled, *_] = wrong_in([*told("r", heard), *told("r", ended)], {}, set(), set())
     assert doubled == "its facts are not dense"
+
+
+def test_the_judge_of_histories_sees_what_a_client_was_told_in_vain() -> None:
+    def heard(id: str) -> InputReceived:
+        return InputReceived(input_id=id, text=id, handling="queue", source="user")
+
+    def done(id: str, **more: Any) -> Done:
+        more = {"deed": "say", "outcome": "done", "handling": "queue"} | more
+        return Done(id=id, client="c", run="r", **more)
+
+    def judged(*history: Done, events: Sequence[AnyFact] = ()) -> list[str]:
+        ids = [event.input_id for event in events if isinstance(event, InputReceived)]
+        lines = {id: InputRecord(id=id, text=id, handling="queue") for id in ids}
+        return [*wrong_in_history(history, told("r", *events, RunStopped(reason="")), lines)]
+
+    answered = QuestionAnswered(question_id="q", answer="yes")
+    both = [heard("a"), heard("b")]
+    assert judged(done("a"), done("b"), done("x", outcome="unknown"), events=both) == []
+    assert judged(done("b"), done("a"), events=both) == ["a was heard before b"]
+    assert judged(done("a"), events=[heard("a"), heard("a")]) == ["a was heard 2 times"]
+    assert judged(done("a", outcome="failed"), events=both) == ["a failed and was heard"]
+    assert judged(done("a")) == ["a is lost"]
+    assert judged(done("a", reason=NOBODY)) == []
+    assert judged(done("a", handling="steer"), events=both) == ["a is queue, and was called steer"]
+    assert judged(events=[answered, answered]) == ["q was answered 2 times"]
+    assert judged(events=[RunStopped(reason="")]) == ["it has ended 2 times"]
+    answers = [done(id, deed="answer", question="q", handling="answer") for id in "ab"]
+    assert judged(*answers, events=both)[-1] == "q has 2 answers by receipts"
 
 
 def test_nothing_is_lost_or_seen_twice_where_a_watched_owner_is_killed() -> None:
