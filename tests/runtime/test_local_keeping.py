@@ -20,6 +20,7 @@ from midstream.runtime.engine import local, mailbox, open_run
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.mailbox import hand_over
 from midstream.runtime.engine.open_run import keep, opened
+from midstream.runtime.engine.owner import Owner
 from midstream.runtime.engine.resume import refused
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import ScriptHandlers
@@ -1122,3 +1123,34 @@ async def test_who_leaves_just_as_the_store_goes_away_is_not_held_up_for_long() 
         assert machine.is_closed
         assert not machine.run.is_over
         assert not process.told.of(RunTaken)
+
+
+class SlowToLetGo(MemoryStore):
+    """A store that lets go of a run once it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_begun, self.may_end = asyncio.Event(), asyncio.Event()
+
+    async def release(self, run: str, due_at: float | None = None) -> None:
+        self.has_begun.set()
+        await self.may_end.wait()
+        await super().release(run, due_at)
+
+
+async def test_what_is_claimed_again_while_others_are_given_back_stays_claimed() -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        store = SlowToLetGo()
+        owner = Owner(store)
+        for run in ("one", "two"):
+            await owner.claim(run)
+            owner._unreleased[run] = 0.0
+        owner.begin()
+        await store.has_begun.wait()
+        await owner.claim("two")
+        store.may_end.set()
+
+        assert owner._renewals is not None
+        await owner._renewals
+        assert [await store.owner_of(run) for run in ("one", "two")] == ["", store.me]
+        await owner.close()

@@ -148,9 +148,10 @@ class Owner:
         while True:
             if self._lives is not None:
                 self._lives(said, within)
-            for run, due_at in tuple(self._unreleased.items()):
-                del self._unreleased[run]
-                await self.release(run, due_at)
+            for run in tuple(self._unreleased):
+                # While another is let go of, it may have been claimed again.
+                if run in self._unreleased:
+                    await self.release(run, self._unreleased.pop(run))
             if within == math.inf:
                 return
             await asyncio.sleep(within / 3)
