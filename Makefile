@@ -59,7 +59,7 @@ torture: .venv/ready-dev
 	$(BIN)/python -m torture
 	$(BIN)/python -m torture kills --journal postgresql
 	$(BIN)/python -m torture watchers --journal postgresql
-	$(TEST) --journal postgresql $(addprefix tests/,acp api e2e mcp_server rehearsal server)
+	$(TEST) --journal postgresql $(addprefix tests/,acp api e2e mcp_server rehearsal runtime server)
 
 clean:
 	rm -rf .audit .bench .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,41 +1,54 @@
-"""Two owners of one store: what two processes are, in memory and over SQLite."""
+"""Two owners of one store: what two processes are, in memory and over SQLite, or PostgreSQL."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 from deadline import DEADLINE_S as DEADLINE_S
+from deadline import wait_until
+from postgres_kit import lives
 
 from midstream.runtime.storage import Store
 from midstream.store.memory import MemoryStore
+from midstream.store.postgres.store import PostgresStore
 from midstream.store.sqlite import SqliteStore
+
+AnyStore: TypeAlias = MemoryStore | SqliteStore | PostgresStore
 
 
 class Place:
-    """Opens stores of the same contents."""
+    """Opens stores of the same contents: in memory, in a file, or at the address of a database."""
 
-    def __init__(self, folder: Path, kind: str) -> None:
+    def __init__(self, folder: Path, kind: str, address: str = "") -> None:
+        self._address = address
         self._first = MemoryStore() if kind == "memory" else None
         self._path = folder / "journal.db"
-        self._opened: list[MemoryStore | SqliteStore] = []
+        self._opened: list[AnyStore] = []
         self.sockets = None if kind == "memory" else Path(f"{self._path}.d")
         self.far_sockets = self.sockets
         """Those that who watches looks at: others, where it is on another machine."""
 
-    def open(self) -> MemoryStore | SqliteStore:
+    def open(self) -> AnyStore:
         """Return one more owner."""
-        memory = self._first
-        self._opened.append(memory.beside() if memory else SqliteStore.opened(self._path))
+        if self._first is not None:
+            self._opened.append(self._first.beside())
+        elif self._address:
+            self._opened.append(PostgresStore.opened(self._address))
+        else:
+            self._opened.append(SqliteStore.opened(self._path))
         return self._opened[-1]
 
     def kill(self, store: Store) -> None:
         """Let an owner die as a killed process does."""
         if isinstance(store, MemoryStore):
             store.die()
-        else:
-            assert isinstance(store, SqliteStore)
-            store.close(is_cut=True)
-            self._opened.remove(store)
+            return
+        assert isinstance(store, SqliteStore | PostgresStore)
+        store.close(is_cut=True)
+        self._opened.remove(store)
+        if self._address:
+            wait_until(lambda: not lives(self._address, store.me), "the server sees a death")
 
     async def close(self) -> None:
         """Close all that live."""
@@ -43,9 +56,11 @@ class Place:
             await store.aclose()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+@pytest.fixture(params=["memory", "lasting"])
+async def place(
+    request: pytest.FixtureRequest, tmp_path: Path, journal_address: str
+) -> AsyncIterator[Place]:
     """Give a place that both owners know."""
-    made = Place(tmp_path, request.param)
+    made = Place(tmp_path, request.param, journal_address)
     yield made
     await made.close()
