@@ -26,7 +26,11 @@ def pair() -> Iterator[tuple[PostgresServer, PostgresServer, str]]:
     """Give a primary, its synchronous replica, and the name of a database that both have."""
     with PostgresServer.made() as primary, primary.replica() as replica:
         try:
-            yield primary, replica, primary.database().rpartition("/")[2]
+            name = primary.database().rpartition("/")[2]
+            # What is acknowledged is on the replica's disk; what it answers with comes a moment later.
+            known = f"select from pg_database where datname = '{name}'"
+            wait_until(lambda: bool(replica.sql(known)), "the replica has no such database")
+            yield primary, replica, name
         finally:
             primary.kill()  # it may be frozen, or wait for a replica for ever
 
