@@ -5,7 +5,6 @@ Work that is done again must come to the same: a statement may have been done th
 
 import math
 import re
-import selectors
 import time
 from collections.abc import Callable, Generator, Mapping
 from types import MappingProxyType
@@ -60,9 +59,6 @@ _NO_ROOM = {"53100", "53200", "58030"}
 
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-
-_Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
-"""The one that takes one descriptor at the least cost; on Windows there is no other."""
 
 _FIRST: dict[str, int] = {}
 """Of each address with several hosts the place of the one that is tried first, for this whole process: the
@@ -166,23 +162,26 @@ class _Session(psycopg.Connection[Any]):
             psycopg.OperationalError: nothing was heard for too long; the connection is closed.
         """
         try:
-            wanted, since = next(gen), time.monotonic()
-            with _Selector() as selector:
-                selector.register(self.pgconn.socket, wanted)
-                while True:
-                    if found := selector.select(_LOOK_S):
-                        since = time.monotonic()
-                        wanted = gen.send(found[0][1])
-                        selector.modify(self.pgconn.socket, wanted)
-                    elif self.is_given_up(since):
-                        self.pgconn.finish()
-                        raise psycopg.OperationalError("the server gives no answer")
-        except StopIteration as end:
-            value: T = end.value
-            return value
+            return super().wait(self._patient(gen), interval=_LOOK_S)
         except (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement):
             self.found_pooled()
             raise
+
+    def _patient(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Do what `gen` does, which psycopg asks to go on every so often, whether anything came or not."""
+        try:
+            wanted, since = next(gen), time.monotonic()
+            while True:
+                ready = yield wanted
+                if ready:
+                    since = time.monotonic()
+                elif self.is_given_up(since):
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError("the server gives no answer")
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            value: T = end.value
+            return value
 
 
 class Link:
