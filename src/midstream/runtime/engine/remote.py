@@ -176,11 +176,11 @@ class RemoteMachine:
             return _receipt(record)
         if self._run.is_over:
             return self._ended(id, question if isinstance(words, str) else words.question)
-        await self._read()
-        # What is asked now is what it answers: not what may be asked by the time it is heard.
         if isinstance(words, Destination):
-            to = words
+            to = words  # judged by what was on a screen
         else:
+            # What is asked now is what it answers: not what may be asked by the time it is heard.
+            await self._read()
             is_unasked = unasked or policy is not None
             to = spoken(words, self._run, question=question, is_unasked=is_unasked)
         mail = Mail(
@@ -391,6 +391,8 @@ class RemoteMachine:
         undelivered and everything journaled before that has been read.
         """
         await self._store.post(mail)
+        # Right after it nobody can have taken it, and whoever is about to needs the machine.
+        await self._news()
         owner, until = "", self._loop.time() + SERVED_S
         while not (is_done() or self._run.is_over):
             is_waiting = any(each.id == mail.id for each in await self._store.undelivered(self.id))

@@ -230,7 +230,8 @@ class PostgresStore:
 
     async def post(self, mail: Mail) -> Mail:
         """Keep a message, call who runs the run, and return the kept one."""
-        return await self._wrote(mail.run, partial(inbox.post, mail=mail))
+        # Nobody here is woken for it before it could have come to its run: the next look sees it.
+        return await self._writer.submit(partial(inbox.post, mail=mail))
 
     async def mail(self, owner: str) -> list[Mail]:
         """Return the undelivered messages to the runs of an owner, the oldest first.
