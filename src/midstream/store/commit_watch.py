@@ -7,12 +7,17 @@ however much is written, there is one look in that time.
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeAlias
 
 from midstream.system.offloop import call_soon
 
 LOOK_S = 0.02
+
+_SHARE: Final = 10
+_MOST_S: Final = 0.1
+"""Where a look takes long, so many times as long passes until the next, but no more than this."""
 
 ANY: Final = None
 """Stands for all runs."""
@@ -96,12 +101,14 @@ class Watch:
                 if self._closing.is_set():
                     break
                 wanted = {run for _, _, runs in self._waiters for run in runs}
+            began = time.monotonic()
             seen = self._look(wanted)
+            took_s = time.monotonic() - began
             changed = [run for run, how in seen.items() if self._seen.get(run, seen) != how]
             self._seen |= seen
             if changed:
                 self.note(changed)
-            self._closing.wait(LOOK_S)
+            self._closing.wait(max(LOOK_S, min(_SHARE * took_s, _MOST_S)))
         self._close()
 
 
