@@ -20,6 +20,8 @@ NAMES = (
     "watching",
     "in_browser",
     "many_machines",
+    "dispatch",
+    "scale",
     "parked_memory",
     "long_runs",
     "many_runs",

@@ -7,6 +7,7 @@ the same job. Without PostgreSQL's server programs, or psycopg, nothing is measu
 import asyncio
 import contextlib
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from support.model_server import Reply
@@ -25,11 +27,15 @@ from support.postgres import LACKING, PostgresServer
 from benchmarks.measuring import Figure, alone, in_turn, on_a_loop, percentile, progress
 from midstream.core.events import WorkflowOutput
 from midstream.core.notices import Envelope
+from midstream.core.routing import Destination
 from midstream.runtime.engine.remote import RemoteMachine
 from midstream.runtime.storage import PAGE, Placement
 from midstream.store.encoding import body_of
 from midstream.testing.fakes import JumpingClock
 from midstream.testing.store_contracts import started
+
+if TYPE_CHECKING:
+    import psycopg
 
 ROOT = Path(__file__).parents[1]
 FACT = 1_000
@@ -41,6 +47,10 @@ SPOKEN = 20
 
 WORDS = "No: keep the old name, and leave the tests as they are."
 BARE = "a bare durable insert of the same bytes"
+FENCED = "the least statement that moves a row on and inserts, by bare psycopg"
+SLICES, IN_A_SLICE = 20, 10
+"""With watchers: so often they are let run and stopped, and so many appends each run does meanwhile."""
+
 TALK = {
     "workflow_name": "talk",
     "contexts": [{"name": "talk"}],
@@ -80,7 +90,8 @@ def measure(is_quick: bool) -> list[Figure]:
 # --- appends --------------------------------------------------------------------------------------
 
 
-def _fact(run: str, seq: int) -> Envelope:
+def fact_of(run: str, seq: int) -> Envelope:
+    """Return a fact of 1 KB."""
     return Envelope(run=run, at=float(seq), event=WorkflowOutput(text="m" * FACT), seq=seq)
 
 
@@ -90,7 +101,7 @@ def _appended(address: str, runs: int, each: int) -> float:
 
     async def run(store: PostgresStore, id: str) -> None:
         for seq in range(2, each + 2):
-            await store.append(id, seq - 1, [_fact(id, seq)])
+            await store.append(id, seq - 1, [fact_of(id, seq)])
 
     async def all_of_them() -> float:
         store = await asyncio.to_thread(PostgresStore.opened, address)
@@ -107,23 +118,77 @@ def _appended(address: str, runs: int, each: int) -> float:
     return on_a_loop(all_of_them)
 
 
+def _alternating(address: str, each: int) -> tuple[float, float, float]:
+    """Return the microseconds of an append of one run, a bare insert, and the least fenced statement.
+
+    They take turns, one by one: what else the machine does meets them all.
+    """
+    import psycopg
+
+    from midstream.store.postgres.store import PostgresStore
+
+    body, took = body_of(fact_of("bare", 1)), [0.0, 0.0, 0.0]
+
+    async def all_three() -> None:
+        store = await asyncio.to_thread(PostgresStore.opened, address)
+        id = f"run-{time.monotonic_ns()}"
+        await store.append(id, 0, started(id))
+        await store.claim(id)
+        with psycopg.connect(address, autocommit=True) as bare:
+            bare.execute(_BARE_TABLE)
+            for table in _FENCED_TABLES:
+                bare.execute(table)
+            for seq in range(2, each + 12):
+                began = perf_counter()
+                await store.append(id, seq - 1, [fact_of(id, seq)])
+                appended = perf_counter()
+                bare.execute(_BARE_INSERT, (body,), prepare=True)
+                inserted = perf_counter()
+                moved = bare.execute(_LEAST, (seq, seq - 1, seq, body), prepare=True).rowcount
+                fenced = perf_counter()
+                assert moved == 1
+                if seq >= 12:  # by then all is prepared
+                    took[0] += appended - began
+                    took[1] += inserted - appended
+                    took[2] += fenced - inserted
+        await store.aclose()
+
+    on_a_loop(all_three)
+    one, bare_one, least = (each_took / each * 1e6 for each_took in took)
+    return one, bare_one, least
+
+
+_BARE_TABLE = (
+    b"create table if not exists bare(seq bigint generated always as identity, body bytea)"
+)
+_BARE_INSERT = b"insert into bare(body) values (%s)"
+_FENCED_TABLES = (
+    b"drop table if exists least_run, least_fact",
+    b"create table least_run(number bigint primary key, seq int)",
+    b"create table least_fact(run bigint, seq int, body bytea, primary key(run, seq))",
+    b"insert into least_run values (1, 1)",
+)
+_LEAST = b"""
+with moved as (update least_run set seq = %s where number = 1 and seq = %s returning number)
+insert into least_fact select number, %s, %b from moved
+"""
+
+
 def _bare(address: str, connections: int, each: int) -> float:
     """Return the microseconds an insert takes, of so many connections that commit one at a time."""
     import psycopg
 
-    body = body_of(_fact("bare", 1))
+    body = body_of(fact_of("bare", 1))
     with psycopg.connect(address, autocommit=True) as first:
-        first.execute(
-            "create table if not exists bare(seq bigint generated always as identity, body bytea)"
-        )
+        first.execute(_BARE_TABLE)
     ready = threading.Barrier(connections + 1)
 
     def commit() -> None:
         with psycopg.connect(address, autocommit=True) as connection:
-            connection.execute("insert into bare(body) values (%s)", (body,), prepare=True)
+            connection.execute(_BARE_INSERT, (body,), prepare=True)
             ready.wait()
             for _ in range(each):
-                connection.execute("insert into bare(body) values (%s)", (body,), prepare=True)
+                connection.execute(_BARE_INSERT, (body,), prepare=True)
 
     threads = [threading.Thread(target=commit) for _ in range(connections)]
     for thread in threads:
@@ -151,43 +216,57 @@ def _line(process: "subprocess.Popen[str]") -> str:
     return process.stdout.readline().strip()
 
 
-def _watched(address: str, each: int) -> float:
-    """Return the same of many runs, which tasks of another process wait for."""
+def _watched(address: str, slices: int) -> tuple[float, float]:
+    """Return the microseconds an append of many runs takes while another process watches them, and without.
+
+    The watchers are let run and stopped in turn, in slices of some tenths of a second.
+    """
     from midstream.store.postgres.store import PostgresStore
 
-    async def append_all() -> float:
+    took = {signal.SIGCONT: 0.0, signal.SIGSTOP: 0.0}
+
+    async def append_all() -> None:
         store = await asyncio.to_thread(PostgresStore.opened, address)
         ids = [f"run{number}-{time.monotonic_ns()}" for number in range(RUNS)]
         for id in ids:
             await store.append(id, 0, started(id))
             await store.claim(id)
+        done = 1
 
         async def run(id: str) -> None:
-            for seq in range(2, each + 2):
-                await store.append(id, seq - 1, [_fact(id, seq)])
+            for seq in range(done + 1, done + 1 + IN_A_SLICE):
+                await store.append(id, seq - 1, [fact_of(id, seq)])
 
         with _program("machines_watcher", address, str(WATCHERS), *ids) as watcher:
             await asyncio.to_thread(_line, watcher)
-            began = perf_counter()
-            await asyncio.gather(*map(run, ids))
-            took = perf_counter() - began
+            for number in range(slices):
+                first = (signal.SIGCONT, signal.SIGSTOP)
+                for how in first if number % 2 == 0 else first[::-1]:
+                    watcher.send_signal(how)
+                    began = perf_counter()
+                    await asyncio.gather(*map(run, ids))
+                    took[how] += perf_counter() - began
+                    done += IN_A_SLICE
+            watcher.send_signal(signal.SIGCONT)
         await store.aclose()
-        return took / (RUNS * each) * 1e6
 
-    return on_a_loop(append_all)
+    on_a_loop(append_all)
+    count = RUNS * IN_A_SLICE * slices
+    return took[signal.SIGCONT] / count * 1e6, took[signal.SIGSTOP] / count * 1e6
 
 
 def _appends(server: PostgresServer, is_quick: bool) -> list[Figure]:
-    alone_, together, rounds = (5, 3, 1) if is_quick else (500, 100, 9)
+    alone_, together, slices, rounds = (5, 3, 2, 1) if is_quick else (500, 100, SLICES, 9)
     address = server.database()
-    one, bare_one, many, watched, bare_many = in_turn(
+    of_one = [_alternating(address, alone_) for _ in range(rounds)]
+    one, bare_one, least = zip(*of_one, strict=True)
+    many, bare_many = in_turn(
         rounds,
-        lambda: _appended(address, 1, alone_),
-        lambda: _bare(address, 1, alone_),
         lambda: _appended(address, RUNS, together),
-        lambda: _watched(address, together),
         lambda: _bare(address, RUNS, together),
     )
+    of_watched = [_watched(address, slices) for _ in range(rounds)]
+    watched, unwatched = zip(*of_watched, strict=True)
     return [
         Figure(
             name="PostgreSQL: a durable append of 1 KB",
@@ -196,6 +275,13 @@ def _appends(server: PostgresServer, is_quick: bool) -> list[Figure]:
             floor=BARE,
             floors=bare_one,
             aim=1.5,
+        ),
+        Figure(
+            name="PostgreSQL: the same append, beside what a fence costs at least",
+            unit="µs",
+            values=one,
+            floor=FENCED,
+            floors=least,
         ),
         Figure(
             name=f"PostgreSQL: an append, {RUNS} runs at once",
@@ -210,8 +296,9 @@ def _appends(server: PostgresServer, is_quick: bool) -> list[Figure]:
             name=f"PostgreSQL: the same with {WATCHERS} watchers",
             unit="µs",
             values=watched,
-            floor="without watchers",
-            floors=many,
+            floor="while the watchers are stopped",
+            floors=unwatched,
+            aim=1.1,
             note=f"{_a_second(watched)} a second; the watchers are in another process",
         ),
     ]
@@ -232,8 +319,9 @@ def _words(server: PostgresServer, is_quick: bool) -> list[Figure]:
         address = server.database()
         with _program("machines_owner", address, str(SPOKEN)) as owner:
             runs = _until(owner, "run").split()
-            floors.append(_rung(address, owner, count))
-            ours.append(asyncio.run(_said(address, owner, runs, count)))
+            samples = asyncio.run(_said(address, owner, runs, count))
+            ours.append([said for said, _ in samples])
+            floors.append([rung for _, rung in samples])
 
     def figure(percent: float, aim: float) -> Figure:
         return Figure(
@@ -264,45 +352,50 @@ def _cut(owner: "subprocess.Popen[str]") -> int:
     return int(told["closed"])
 
 
-def _rung(address: str, owner: "subprocess.Popen[str]", count: int) -> list[float]:
-    """Return milliseconds from before a commit until a connection of the other process is woken."""
-    import psycopg
+def _wait_for_the_floor(connection: "psycopg.Connection[Any]") -> None:
+    while not connection.execute(
+        "select from pg_stat_activity where query = 'listen floor'"
+    ).rowcount:
+        time.sleep(0.01)
 
-    samples: list[float] = []
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("create table bare(words text)")
-        while not connection.execute(
-            "select from pg_stat_activity where query = 'listen floor'"
-        ).rowcount:
-            time.sleep(0.01)
-        for number in range(count + 3):
-            began = time.monotonic_ns()
-            connection.execute("insert into bare values (%s)", (WORDS,), prepare=True)
-            connection.execute("select pg_notify('floor', '')", prepare=True)
-            woken = int(_until(owner, "rung"))
-            if number >= 3:
-                samples.append((woken - began) / 1e6)
-    return samples
+
+def _rung(connection: "psycopg.Connection[Any]", owner: "subprocess.Popen[str]") -> float:
+    """Return milliseconds from before a commit until a connection of the other process is woken."""
+    began = time.monotonic_ns()
+    connection.execute("insert into bare_words values (%s)", (WORDS,), prepare=True)
+    connection.execute("select pg_notify('floor', '')", prepare=True)
+    return (int(_until(owner, "rung")) - began) / 1e6
 
 
 async def _said(
     address: str, owner: "subprocess.Popen[str]", runs: list[str], count: int
-) -> list[float]:
-    """Return milliseconds from `say` until the reply under way in the other process was cut."""
+) -> list[tuple[float, float]]:
+    """Return milliseconds from `say` until the reply under way in the other process was cut.
+
+    Each beside what a bare commit and a call took right after it.
+    """
+    import psycopg
+
     from midstream.store.postgres.store import PostgresStore
 
-    samples: list[float] = []
+    samples: list[tuple[float, float]] = []
     store = await asyncio.to_thread(PostgresStore.opened, address)
     clock = JumpingClock(time.time())
     machines = [await RemoteMachine.attached(store, run, sockets=None, clock=clock) for run in runs]
-    for number in range(count + 3):
-        await asyncio.sleep(0.03)
-        began = time.monotonic_ns()
-        saying = asyncio.create_task(machines[number % SPOKEN].say(WORDS))
-        closed = await asyncio.to_thread(_cut, owner)
-        await saying
-        if number >= 3:
-            samples.append((closed - began) / 1e6)
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("create table bare_words(words text)")
+        await asyncio.to_thread(_wait_for_the_floor, connection)
+        for number in range(count + 3):
+            await asyncio.sleep(0.03)
+            began = time.monotonic_ns()
+            machine = machines[number % SPOKEN]
+            saying = asyncio.create_task(machine.say(Destination(text=WORDS, run=machine.id)))
+            closed = await asyncio.to_thread(_cut, owner)
+            await saying
+            await asyncio.sleep(0.03)
+            rung = await asyncio.to_thread(_rung, connection, owner)
+            if number >= 3:
+                samples.append(((closed - began) / 1e6, rung))
     for machine in machines:
         await machine.aclose()
     await store.aclose()
@@ -312,7 +405,7 @@ async def _said(
 # --- many runs ------------------------------------------------------------------------------------
 
 
-def _filled(server: PostgresServer, runs: int) -> str:
+def filled(server: PostgresServer, runs: int) -> str:
     """Return a database of so many runs that wait for a person."""
     from midstream.store.postgres.store import PostgresStore
 
@@ -347,10 +440,11 @@ def _listing(server: PostgresServer, is_quick: bool) -> list[Figure]:
     from midstream.views.listing import Summary
 
     runs, rounds = (2 * PAGE, 1) if is_quick else (100_000, 9)
-    address = _filled(server, runs)
+    address = filled(server, runs)
     page = (
         "select id, summary from midstream.runs where kind = 'workflow' and standing = 'waiting'"
-        f" and seq > 0 order by written_at desc, id desc limit {PAGE}"
+        " and listed_in is not null order by listed_in desc, written_at desc, id desc"
+        f" limit {PAGE}"
     )
 
     def ours() -> float:
@@ -392,7 +486,8 @@ def _listing(server: PostgresServer, is_quick: bool) -> list[Figure]:
 # --- workers --------------------------------------------------------------------------------------
 
 
-def _environment(folder: Path, address: str, model: str = "http://127.0.0.1:9") -> dict[str, str]:
+def environment_of(folder: Path, address: str, model: str = "http://127.0.0.1:9") -> dict[str, str]:
+    """Return what a worker of the benchmark finds in its environment."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
@@ -407,7 +502,9 @@ def _environment(folder: Path, address: str, model: str = "http://127.0.0.1:9") 
 
 
 @contextlib.contextmanager
-def _worker(folder: Path, env: dict[str, str], runs: int = 16) -> Iterator[None]:
+def worker(
+    folder: Path, env: dict[str, str], runs: int = 16
+) -> "Iterator[subprocess.Popen[bytes]]":
     """Give a worker that takes runs."""
     command = [sys.executable, "-m", "midstream", "worker", "--json", "--max-runs", str(runs)]
     with (
@@ -420,22 +517,22 @@ def _worker(folder: Path, env: dict[str, str], runs: int = 16) -> Iterator[None]
         process.stdout.readline()
         threading.Thread(target=process.stdout.read, daemon=True).start()
         try:
-            yield
+            yield process
         finally:
             process.kill()
 
 
 def _idle(server: PostgresServer) -> list[Figure]:
     runs, seconds = 10_000, IDLE_S
-    crowded, empty = _filled(server, runs), _filled(server, 0)
+    crowded, empty = filled(server, runs), filled(server, 0)
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         for address in (crowded, empty):
-            stack.enter_context(_worker(folder, _environment(folder, address)))
+            stack.enter_context(worker(folder, environment_of(folder, address)))
         time.sleep(seconds / 4)
-        before = [_transactions(server, each) for each in (crowded, empty)]
+        before = [transactions(server, each) for each in (crowded, empty)]
         time.sleep(seconds)
-        after = [_transactions(server, each) for each in (crowded, empty)]
+        after = [transactions(server, each) for each in (crowded, empty)]
     beside, alone_ = (float(last - first) for first, last in zip(before, after, strict=True))
     return [
         Figure(
@@ -448,7 +545,7 @@ def _idle(server: PostgresServer) -> list[Figure]:
     ]
 
 
-def _transactions(server: PostgresServer, address: str) -> int:
+def transactions(server: PostgresServer, address: str) -> int:
     """Return how many transactions there were in a database; the question is asked from another."""
     name = address.rpartition("/")[2]
     query = f"select xact_commit + xact_rollback from pg_stat_database where datname = '{name}'"
@@ -483,12 +580,12 @@ def _driven(server: PostgresServer, workers: int, runs: int, pieces: int) -> flo
     name = address.rpartition("/")[2]
     with tempfile.TemporaryDirectory() as home, contextlib.ExitStack() as stack:
         folder = Path(home)
-        model = stack.enter_context(_model(folder, runs, pieces))
-        env = _environment(folder, address, model)
+        model = stack.enter_context(model_of(folder, runs, pieces))
+        env = environment_of(folder, address, model)
         begin = [sys.executable, "-c", STARTER, msgspec.json.encode(TALK).decode(), str(runs)]
         subprocess.run(begin, cwd=folder, env=env, check=True)
         for _ in range(workers):
-            stack.enter_context(_worker(folder, env))
+            stack.enter_context(worker(folder, env))
         time.sleep(0.5)
         began = perf_counter()
         server.sql("update midstream.runs set queue = 'default'", name)
@@ -501,10 +598,10 @@ def _driven(server: PostgresServer, workers: int, runs: int, pieces: int) -> flo
 
 
 @contextlib.contextmanager
-def _model(folder: Path, replies: int, pieces: int) -> Iterator[str]:
-    """Give the address of a model's server in a process of its own."""
+def model_of(folder: Path, replies: int, pieces: int, delay_s: float = 0.1) -> Iterator[str]:
+    """Give the address of a model's server in a process of its own: so many pieces a reply."""
     script = folder / "script.json"
-    reply = Reply(chunks=tuple(f"{number:03d} " for number in range(pieces)), delay_s=0.1)
+    reply = Reply(chunks=tuple(f"{number:03d} " for number in range(pieces)), delay_s=delay_s)
     script.write_bytes(msgspec.json.encode([reply] * replies * 2))
     command = [sys.executable, "-m", "support.openai_server", "--script", str(script)]
     with subprocess.Popen(

@@ -3,38 +3,143 @@
 A run alternates: it waits for its model, then the core of its worker works at the turn, then its facts are
 appended, one append after the other. A database appends for one run at a time, at the rate measured for
 group commits. Runs are spread over databases by chance, as by a hash of their ids. `python -m
-benchmarks.scale` prints the table of docs/scale.md. It measures nothing: see there for its inputs.
+benchmarks.scale` measures what a turn takes, and prints the table of docs/scale.md.
 """
 
 import heapq
+import os
 import random
+import subprocess
+import sys
+import tempfile
+import time
 from collections import deque
+from importlib.util import find_spec
 from itertools import count
+from pathlib import Path
+
+import msgspec
+from support.postgres import LACKING, PostgresServer
+
+from benchmarks.many_machines import STARTER, TALK, environment_of, model_of, worker
+from benchmarks.measuring import Figure, progress, table
 
 MODEL_S = 2.0
-"""Mean seconds that a turn waits for its model."""
+"""Mean seconds that a turn waits for its model; where a turn is measured, its reply streams for as long."""
 
-TURN_S = 0.010
-"""CPU of a worker for a turn: its reply streamed, its tools called, its facts made. Assumed, generously."""
+TURN_S = 0.020
+"""CPU of a worker for a turn. Measured: see docs/scale.md."""
 
-APPENDS = 5
-"""Appends of a turn."""
+APPENDS = 3
+"""Appends of a turn. Measured."""
 
 APPEND_S = 1 / 3_500
-"""Seconds of the database for each append of a group. Measured: 32 runs at once."""
+"""Seconds of the database for each append of a group. Measured: 32 runs at once, `many_machines`."""
+
+PIECES, TURNS = 100, 4
+"""Of a reply that is measured, and replies of a run."""
 
 SIMULATED_S = 60.0
 CASES = (
-    (160, 1, 1),
-    (640, 4, 1),
-    (1_280, 8, 1),
-    (2_560, 16, 1),
-    (2_560, 16, 2),
-    (2_560, 16, 4),
-    (5_120, 32, 4),
-    (5_120, 32, 8),
+    (80, 1, 1),
+    (640, 8, 1),
+    (1_280, 16, 1),
+    (2_560, 32, 1),
+    (2_560, 32, 2),
+    (5_120, 64, 2),
+    (5_120, 64, 4),
 )
 """Runs, workers' cores, databases."""
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """What runs took of their worker: each a value for one run, but for the connections."""
+
+    cpu_s: float
+    appends: float
+    memory_mb: float
+    connections: int
+
+
+def measure(is_quick: bool) -> list[Figure]:
+    """Return what a turn, a piece of a reply and a run take of a worker."""
+    lacking = LACKING or ("" if find_spec("psycopg") else "psycopg is not installed")
+    if lacking or not Path("/proc/self/stat").exists():
+        progress(f"scale is left out: {lacking or 'there is no /proc'}")
+        return []
+    runs, turns, pieces, rounds = (2, 2, 4, 1) if is_quick else (16, TURNS, PIECES, 3)
+    cpu, piece, run, appends, memory, connections = [list[float]() for _ in range(6)]
+    with PostgresServer.made(is_durable=True, max_connections=200) as server:
+        for _ in range(rounds):
+            one = _spent(server, runs, 1, pieces)
+            many = _spent(server, runs, turns, pieces)
+            short = _spent(server, runs, turns, pieces // 4)
+            cpu.append((many.cpu_s - one.cpu_s) / (turns - 1) * 1e3)
+            piece.append((many.cpu_s - short.cpu_s) / turns / (pieces - pieces // 4) * 1e6)
+            run.append(one.cpu_s * 1e3)
+            appends.append((many.appends - one.appends) / (turns - 1))
+            memory.append(many.memory_mb)
+            connections.append(float(many.connections))
+    figures = (
+        (f"CPU of a turn whose reply has {pieces} pieces", "ms", cpu),
+        ("CPU of one of these pieces more", "µs", piece),
+        ("CPU of a run of one turn, from being taken to its end", "ms", run),
+        ("appends of a turn", "", appends),
+        ("memory of a run under way", "MB", memory),
+        ("connections", "", connections),
+    )
+    return [
+        # Under load a difference of the two may come out below nothing.
+        Figure(name=f"a worker: {name}", unit=unit, values=tuple(max(0.0, each) for each in values))
+        for name, unit, values in figures
+    ]
+
+
+def _spent(server: PostgresServer, runs: int, turns: int, pieces: int) -> Spent:
+    """Return what so many runs at once took of one worker, each of so many replies of so many pieces."""
+    address = server.database()
+    name = address.rpartition("/")[2]
+    states = [{"name": f"s{n}", "agent": "dude", "next": f"s{n + 1}"} for n in range(1, turns)]
+    states = [
+        {"name": "start", "agent": "dude", "next": "s1" if turns > 1 else "stop"},
+        *states[:-1],
+        *([states[-1] | {"next": "stop"}] if states else []),
+        {"name": "stop"},
+    ]
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home)
+        with model_of(folder, runs * turns, pieces, MODEL_S / PIECES) as model:
+            env = environment_of(folder, address, model)
+            workflow = msgspec.json.encode(TALK | {"states": states}).decode()
+            command = [sys.executable, "-c", STARTER, workflow, str(runs)]
+            subprocess.run(command, cwd=folder, env=env, check=True)
+            with worker(folder, env, runs) as process:
+                time.sleep(1.0)
+                cpu_s, memory_mb = _of_process(process.pid)
+                server.sql("update midstream.runs set queue = 'default'", name)
+                server.sql("select pg_notify('midstream_offered', '')", name)
+                most_mb, most, began = 0.0, 0, time.monotonic()
+                while server.sql(_OVER, name) != [(runs,)]:
+                    assert time.monotonic() < began + 300, (folder / "worker.err").read_text()
+                    most_mb = max(most_mb, _of_process(process.pid)[1])
+                    most = max(most, int(str(server.sql(_CONNECTED)[0][0])))
+                    time.sleep(0.2)
+                used_s = _of_process(process.pid)[0] - cpu_s
+            appends = int(
+                str(server.sql("select count(*) from midstream.facts where ends", name)[0][0])
+            )
+    return Spent(used_s / runs, appends / runs, (most_mb - memory_mb) / runs, most)
+
+
+_OVER = "select count(*) from midstream.runs where standing = 'finished'"
+_CONNECTED = "select count(*) from pg_stat_activity where application_name = 'midstream'"
+
+
+def _of_process(pid: int) -> tuple[float, float]:
+    """Return the seconds of CPU a process has used, and its memory in MB."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks, pages = int(fields[11]) + int(fields[12]), int(fields[21])
+    return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def simulated(
@@ -95,7 +200,9 @@ def simulated(
 
 
 def main() -> None:
-    """Print the table."""
+    """Print what was measured, and the table."""
+    print(table(measure(is_quick=False)))
+    print(f"\nSimulated with {TURN_S * 1e3:g} ms and {APPENDS} appends a turn:\n")
     print(
         "| runs | workers | databases | turns/s | p99 beside the model | workers busy | databases busy |"
     )
