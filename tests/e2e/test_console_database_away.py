@@ -25,7 +25,7 @@ def test_words_typed_meanwhile_are_answered_in_the_same_chat_once_it_is_back(
         screen.wait_for("chat with dude")
         way.cut()
         screen.type("are you there?\r")
-        screen.wait_for("The journal cannot be reached.")
+        screen.wait_for("The journal was not reached in time.")
         assert len(server.requests) == 1
         way.mend()
         screen.wait_for("The journal works again")

@@ -13,7 +13,7 @@ from deadline import DEADLINE_S, jump, until
 from midstream.core import conversation
 from midstream.core.append_only import Log, is_read
 from midstream.core.conversation import Message, Side
-from midstream.core.events import InputReceived, RunRecovered
+from midstream.core.events import InputReceived, ReplyCut, ReplyShown, RunRecovered
 from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTaken
 from midstream.language.errors import JournalFull, JournalMoved, RunOwned, UserMistake, WorldTrouble
 from midstream.runtime.engine import local, mailbox, open_run
@@ -1012,7 +1012,7 @@ async def test_a_run_whose_store_is_away_stands_still_and_goes_on_with_it() -> N
 
         # Nothing more is written: the store may be one that answers only when the network is back.
         assert len(await cut.read(machine.id)) == journaled
-        with pytest.raises(JournalFull, match="cannot be reached"):
+        with pytest.raises(JournalFull, match="was not reached in time"):
             await machine.say("words")
         assert not machine.is_closed
         cut.is_cut_off = False
@@ -1024,6 +1024,24 @@ async def test_a_run_whose_store_is_away_stands_still_and_goes_on_with_it() -> N
         assert len(tools.calls) == 2
         told = [envelope.seq for envelope in process.told.events if envelope.seq is not None]
         assert told == [*range(1, machine.run.seq + 1)]
+
+
+async def test_what_was_shown_of_a_reply_before_its_store_was_away_is_kept_whole() -> None:
+    gate = Gate()
+    async with cut_off(says("Once ", "upon", gate=gate), "a time.") as process:
+        cut = process.store
+        assert isinstance(cut, Cut)
+        machine = await process.start()
+        await gate.reached()
+        cut.is_cut_off = True
+        await until(lambda: _is(machine.is_away))
+        seen = process.told.shown()
+        cut.is_cut_off = False
+        await machine.wait()
+
+        assert seen.startswith("Once ")
+        assert [shown.text for shown in process.told.of(ReplyShown)] == [seen]
+        assert [reply.partial for reply in process.told.of(ReplyCut)] == [seen]
 
 
 async def _is(holds: bool) -> bool:

@@ -22,13 +22,13 @@ from midstream.core.decide.decide import judged
 from midstream.core.decide.transaction import Story
 from midstream.core.events import AnyFact, QuestionAnswered
 from midstream.core.notices import AnyNotice, Envelope, JournalStalled, JournalWorks, RunTaken
-from midstream.core.pending import due_at, open_calls
+from midstream.core.pending import due_at, open_calls, pending
 from midstream.core.pictures import Picture
 from midstream.core.pinning import misfit_of
 from midstream.core.proposal import mode_of
 from midstream.core.question import Decision
 from midstream.core.routing import Destination, living, question_asked, spoken
-from midstream.core.run import Run
+from midstream.core.run import Run, owner_of
 from midstream.core.summaries import why_not
 from midstream.core.todo import parse_edit
 from midstream.language.errors import (
@@ -127,6 +127,7 @@ class WorkflowStateMachine:
         "_patience",
         "_returned",
         "_run",
+        "_seen",
         "_settled",
         "_stalled",
         "_stopwatch",
@@ -172,6 +173,7 @@ class WorkflowStateMachine:
         self._is_away = False
         self._returned: asyncio.Future[None] | None = None
         self._in_doubt: list[tuple[inputs.UserSaid, asyncio.Future[None]]] = []
+        self._seen: tuple[inputs.Shown, ...] = ()
         self._is_leaving = False
         self._is_finishing = False
         self._is_held = False
@@ -310,6 +312,7 @@ class WorkflowStateMachine:
         self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
         if self._is_away:
             self._be_back(missed)
+            self._inputs += [(checkpoint, None) for checkpoint in self._seen_unkept()]
         recovered = inputs.Recovered(
             was_cut=was_cut,
             definition=definition,
@@ -329,6 +332,7 @@ class WorkflowStateMachine:
             await first()
             self._is_held = False
             await self._put(_NOTHING)
+        self._seen = ()
         while self._in_doubt:
             said, done = self._in_doubt.pop(0)
             if said.id in self._run.inbox.lines:
@@ -410,6 +414,17 @@ class WorkflowStateMachine:
         self._refuse_waiting(error)
         self._task.cancel()
         await asyncio.wait((self._task,))
+
+    def _seen_unkept(self) -> list[inputs.ReplyCheckpoint]:
+        """Return what was seen of replies before the machine stood still, as far as it is not journaled."""
+        owed = {effect.key for effect in pending(self._run)}
+        found = []
+        for seen in self._seen:
+            turn = owner_of(self._run, seen.key).visit.turn if seen.key in owed else None
+            if turn is not None and seen.text.startswith(turn.shown):
+                rest = seen.text.removeprefix(turn.shown)
+                found.append(inputs.ReplyCheckpoint(key=seen.key, text=rest))
+        return found
 
     def _be_back(self, missed: Sequence[Envelope]) -> None:
         """Stand still no more."""
@@ -966,6 +981,7 @@ class WorkflowStateMachine:
 
     async def _cut_off(self) -> None:
         """Leave no effect behind, and be ready for `resume`."""
+        self._seen = self._in_flight.shown() or self._seen
         self._in_flight.cancel(self._taker)
         self._in_flight.close()
         self._inputs.clear()

@@ -217,6 +217,6 @@ class Owner:
 
 def _away() -> JournalFull:
     return JournalFull(
-        "The journal cannot be reached.",
-        hint="Look whether its server runs; it goes on by itself then.",
+        "The journal was not reached in time.",
+        hint="It goes on by itself once it is; look whether its server runs.",
     )
