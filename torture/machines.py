@@ -573,13 +573,16 @@ async def _killed(
         for id, kept in had.items()
         if kept is not None and kept.owner and kept.summary.standing == "running"
     }
+    for id in tuple(waiting):
+        now = await _kept(store, id)
+        if now is not None and not now.owner and not now.was_cut:
+            del waiting[id]  # it had let go of it just before
     while waiting and time.monotonic() - began < HANGS_S:
         for id, before in tuple(waiting.items()):
             now = await _kept(store, id)
             if now is None:
                 continue
-            is_elsewhere = now.owner not in ("", before.owner) or now.summary.is_over
-            if is_elsewhere and now.seq > before.seq:
+            if now.owner != before.owner and not now.was_cut and now.seq > before.seq:
                 story.taken_after.append(time.monotonic() - began)
                 del waiting[id]
         if all(process.poll() is not None for process in machines.workers):
