@@ -128,7 +128,7 @@ class Life:
             beat = connection.execute(_BORN.encode(), values).fetchall()
         else:
             before = beat[0][1]
-        # Beats are not waited for on the disk: a crash of the server takes the last of them.
+        # Where `fsync` or `synchronous_commit` is off, a crash of the server takes the last of them.
         self.is_forgotten |= before < self._seen_at - TTL_S
         self._seen_at = beat[0][0]
         self._clock.said(self._seen_at, began)

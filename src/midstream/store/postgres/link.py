@@ -168,7 +168,10 @@ class _Session(psycopg.Connection[Any]):
             raise
 
     def _patient(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Do what `gen` does, which psycopg asks to go on every so often, whether anything came or not."""
+        """Do what `gen` does, which psycopg asks to go on every so often, whether anything came or not.
+
+        (Its early 3.2 did not: a server that gives no answer was waited for for ever.)
+        """
         try:
             wanted, since = next(gen), time.monotonic()
             while True:
