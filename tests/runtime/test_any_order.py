@@ -742,6 +742,33 @@ class AnyOrder(RuleBasedStateMachine):
         if is_settling:
             await self.settle()
 
+    @precondition(lambda self: self.is_calm() and not self.disk.is_full and self.at_work())
+    @rule(data=st.data())
+    def the_journal_is_out_of_reach_for_a_while(self, data: st.DataObject) -> None:
+        shadow = data.draw(st.sampled_from(self.at_work()))
+        if not (shadow.held or shadow.is_stopping_by_mail):
+            self.calm = 0
+            self.do(self.out_of_reach(shadow))
+
+    async def out_of_reach(self, shadow: Shadow) -> None:
+        console = shadow.owner
+        assert console is not None
+        for waiting in console.of(shadow.id):
+            if waiting.kind == "model":
+                await self.streamed(waiting, calling=False)
+        seen = {each.key: each.text for each in shadow.shown()}
+        machine = console.machine(shadow.id)
+        await console.begin(machine.stand_still(JournalFull("It is far.", hint="Wait.")))
+        assert not console.of(shadow.id)
+        await console.begin(console.engine._come_back(machine))
+        assert console.machine(shadow.id) is machine
+        await self.take_checkpoints(shadow)
+        if (turn := shadow.run.visit.turn) is not None and seen:
+            assert turn.shown in seen.values(), "what was seen is kept"
+        shadow.feed(Recovered(was_cut=True, deaths=self.disk.deaths.get(shadow.id, 0)))
+        self.hand_over(shadow)
+        await self.settle()
+
     def recovered(self, shadow: Shadow) -> Recovered:
         deaths = self.disk.deaths.get(shadow.id, 0)
         return Recovered(was_cut=shadow.was_cut, deaths=deaths)
