@@ -4,6 +4,7 @@ import os
 import select
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,16 @@ PROGRAM = Path(__file__).with_name("guarded.py")
 
 
 def begun(within_s: float, then: str) -> tuple[subprocess.Popen[bytes], list[int]]:
-    """Return the process and handles of the tools it has started."""
+    """Return the process and handles of the tools it has started, but for those that have ended by now."""
     process = subprocess.Popen(
         [sys.executable, str(PROGRAM), str(within_s), then], stdout=subprocess.PIPE
     )
     assert process.stdout is not None
-    tools = [int(each) for each in process.stdout.readline().split()]
-    return process, [os.pidfd_open(each) for each in tools]
+    handles = []
+    for each in process.stdout.readline().split():
+        with suppress(ProcessLookupError):
+            handles.append(os.pidfd_open(int(each)))
+    return process, handles
 
 
 def ended(handles: list[int]) -> bool:
