@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 JOBS = Other(
     name="procrastinate",
     program="dispatch_procrastinate",
-    requirements=("procrastinate==3.10.0", "psycopg[binary]>=3.2,<4"),
+    requirements=("procrastinate==3.10.0", "psycopg[binary]>=3.2.13,<4"),
 )
 WAITING, IDLE_S, EVERY = 10_000, 20, 10
 _PAUSES = cycle((0.5, 0.9, 1.3, 1.7, 2.1, 2.5))
