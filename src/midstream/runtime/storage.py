@@ -6,8 +6,10 @@ are kept or how one process reaches another, and no method returns every run or 
 that passes `midstream.testing.store_contracts.StoreContract` is one; those of `midstream.store` do.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
+from contextlib import AbstractContextManager
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
@@ -453,8 +455,8 @@ class Pool(Protocol):
         A note has at most `NOTE_BYTES`, and no NUL.
         """
 
-    def told(self) -> AsyncGenerator[str, None]:
-        """Yield what this owner is told. First, and whenever something may have been missed, ""."""
+    def told(self) -> AbstractContextManager[asyncio.Queue[str]]:
+        """Give what this owner is told. First, and whenever something may have been missed, ""."""
 
     async def sweep(self) -> int:
         """Delete contents of the blob store that nothing kept names any more; return how many.

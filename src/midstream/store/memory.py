@@ -5,6 +5,7 @@ consoles, of a crash (`die`) and of what comes after it need no disk.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import math
 import time
@@ -56,6 +57,7 @@ from midstream.store.refusals import (
     owned,
     taken,
 )
+from midstream.store.threads import Notes
 from midstream.system.offloop import call_soon
 from midstream.views.listing import Standing, Summary, named_like, summarised
 
@@ -157,7 +159,7 @@ class MemoryStore:
         self._offered_at = 0.0
         self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         self._ears: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
-        self._notes: set[tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]]] = set()
+        self._notes = Notes()
         contents.owners_made += 1
         self._me = f"memory{contents.owners_made}"
         self._cut: dict[str, int] = {}
@@ -544,19 +546,14 @@ class MemoryStore:
         """Tell an owner something that is kept nowhere."""
         self._refuse_closed()
         if owner in self._contents.owners:
-            for loop, notes in self._contents.owners[owner]._notes:
-                call_soon(loop, notes.put_nowait, note)
+            self._contents.owners[owner]._notes.tell(note)
 
-    async def told(self) -> AsyncGenerator[str, None]:
-        """Yield what this owner is told."""
-        hearing = (asyncio.get_running_loop(), asyncio.Queue[str]())
-        hearing[1].put_nowait("")
-        self._notes.add(hearing)
-        try:
-            while True:
-                yield await hearing[1].get()
-        finally:
-            self._notes.discard(hearing)
+    @contextlib.contextmanager
+    def told(self) -> Iterator[asyncio.Queue[str]]:
+        """Give what this owner is told."""
+        with self._notes.heard() as notes:
+            notes.put_nowait("")
+            yield notes
 
     async def rings(self) -> AsyncGenerator[None, None]:
         """Yield whenever this owner was called."""

@@ -5,9 +5,10 @@ that a hundred runs wait for one flush of the disk and not for a hundred.
 """
 
 import asyncio
+import contextlib
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from midstream.language.errors import MidstreamError
@@ -171,3 +172,29 @@ def _settle(group: list[Job[Any, Any]]) -> None:
 def _settle_all(jobs: list[Job[Any, Any]]) -> None:
     for job in jobs:
         job.settle()
+
+
+class Notes:
+    """Hands what is told to whoever hears it, on any loop of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._hearing: set[tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]]] = set()
+
+    def tell(self, note: str) -> None:
+        """Hand it to everybody. From any thread."""
+        with self._lock:
+            for loop, notes in self._hearing:
+                call_soon(loop, notes.put_nowait, note)
+
+    @contextlib.contextmanager
+    def heard(self) -> Iterator[asyncio.Queue[str]]:
+        """Give what is told from now on."""
+        hearing = (asyncio.get_running_loop(), asyncio.Queue[str]())
+        with self._lock:
+            self._hearing.add(hearing)
+        try:
+            yield hearing[1]
+        finally:
+            with self._lock:
+                self._hearing.discard(hearing)

@@ -1423,12 +1423,12 @@ class PoolContract:
     ) -> None:
         other = cast(SharedStore, await another())
         longest = "é" * (NOTE_BYTES // 2)
-        async with contextlib.aclosing(store.told()) as told:
-            assert await anext(told) == ""  # from now on it hears
+        with store.told() as told:
+            assert await told.get() == ""  # from now on it hears
             await other.tell(other.me, "not for it")
             for note in ("one", longest, "three"):
                 await other.tell(store.me, note)
-            heard = [await anext(told) for _ in range(3)]
+            heard = [await told.get() for _ in range(3)]
 
         assert heard == ["one", longest, "three"]
         await other.tell(store.me, "nobody has to hear this")

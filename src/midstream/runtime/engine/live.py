@@ -205,13 +205,10 @@ class LiveServer:
     async def _attend_far(self, pool: Pool) -> None:
         """Hear who watches from other machines."""
         far: dict[tuple[str, str], _FarWatcher] = {}
-        while True:
-            with contextlib.suppress(MidstreamError):  # it is away: who watches asks again
-                async with contextlib.aclosing(pool.told()) as told:
-                    async for note in told:
-                        if (request := _requested(note)) is not None:
-                            self._ask(pool, request, far)
-            await asyncio.sleep(LOOK_AGAIN_S)
+        with contextlib.suppress(MidstreamError), pool.told() as told:  # else it is closed
+            while True:
+                if (request := _requested(await told.get())) is not None:
+                    self._ask(pool, request, far)
 
     def _ask(
         self, pool: Pool, request: _Request, far: dict[tuple[str, str], "_FarWatcher"]
@@ -391,8 +388,6 @@ async def far_lines(store: Store, owner: str, run: str) -> AsyncGenerator[Line, 
     if not owner or not isinstance(store, Pool):
         return
     loop, decode = asyncio.get_running_loop(), msgspec.json.Decoder(Line).decode
-    notes: asyncio.Queue[str] = asyncio.Queue()
-    hearing = asyncio.create_task(_hear(store, notes), name=f"hear notes on {run}")
 
     async def ask(*, is_there: bool) -> float:
         request = _Request(run=run, watcher=store.me, is_there=is_there)
@@ -400,8 +395,9 @@ async def far_lines(store: Store, owner: str, run: str) -> AsyncGenerator[Line, 
         return loop.time() + STAY_S
 
     asks_at, is_gone = loop.time() + STAY_S, False
-    try:
-        while not (hearing.done() or is_gone):
+    # What is no line comes of another version: facts are read all the same.
+    with contextlib.suppress(ValueError, msgspec.MsgspecError), store.told() as notes:
+        while not is_gone:
             is_gone = await store.owner_of(run) != owner
             if is_gone:
                 asks_at = loop.time() + 2 * FAR_TOGETHER_S  # its last words may be on their way
@@ -419,17 +415,6 @@ async def far_lines(store: Store, owner: str, run: str) -> AsyncGenerator[Line, 
                         yield decode(line)
             if not is_gone:
                 asks_at = await ask(is_there=True)
-    except (ValueError, msgspec.MsgspecError):
-        return  # it speaks another version: facts are read all the same
-    finally:
-        hearing.cancel()
-        await asyncio.gather(hearing, return_exceptions=True)
-
-
-async def _hear(pool: Pool, notes: asyncio.Queue[str]) -> None:
-    async with contextlib.aclosing(pool.told()) as told:
-        async for note in told:
-            notes.put_nowait(note)
 
 
 def _requested(note: str) -> _Request | None:

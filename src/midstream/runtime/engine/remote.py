@@ -508,7 +508,7 @@ class RemoteMachine:
             async for line in lines:
                 is_here = True
                 yield line
-        if not is_here and self._sockets is not None:
+        if not is_here:
             async with contextlib.aclosing(far_lines(self._store, owner, self.id)) as lines:
                 async for line in lines:
                     yield line

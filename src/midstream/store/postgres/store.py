@@ -67,7 +67,7 @@ from midstream.store.postgres.link import Address, Connection, Link, explained
 from midstream.store.postgres.looking import Looking
 from midstream.store.postgres.sweep import sweep
 from midstream.store.refusals import closed, forgotten
-from midstream.store.threads import Job, Worker
+from midstream.store.threads import Job, Notes, Worker
 from midstream.system.offloop import call_soon, in_thread
 from midstream.views.listing import Standing
 
@@ -119,7 +119,7 @@ class PostgresStore:
         self._heart = Worker("midstream-life", self._living, performing)
         self._ear: Ear | None = None
         self._calls, self._offers = _Calls(), _Calls()
-        self._notes = _Notes()
+        self._notes = Notes()
         self._due_in_s = math.inf
 
     @classmethod
@@ -444,14 +444,14 @@ class PostgresStore:
         """Tell an owner something that is kept nowhere."""
         await self._keeper.submit(partial(pool.tell, owner=owner, note=note))
 
-    async def told(self) -> AsyncGenerator[str, None]:
-        """Yield what this owner is told."""
+    @contextlib.contextmanager
+    def told(self) -> Iterator[asyncio.Queue[str]]:
+        """Give what this owner is told."""
         with self._notes.heard() as notes:
             if self._ear is not None:
                 notes.put_nowait("")  # it hears already
             self._begin_hearing()
-            while True:
-                yield await notes.get()
+            yield notes
 
     def now(self) -> float:
         """Return the time of the database."""
@@ -601,29 +601,3 @@ class _Calls:
         finally:
             self.forget(ear)
             self._is_news = False
-
-
-class _Notes:
-    """Hands what is told to whoever hears it, on any loop of this process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._hearing: set[tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]]] = set()
-
-    def tell(self, note: str) -> None:
-        """Hand it to everybody. From any thread."""
-        with self._lock:
-            for loop, notes in self._hearing:
-                call_soon(loop, notes.put_nowait, note)
-
-    @contextlib.contextmanager
-    def heard(self) -> Iterator[asyncio.Queue[str]]:
-        """Give what is told from now on."""
-        hearing = (asyncio.get_running_loop(), asyncio.Queue[str]())
-        with self._lock:
-            self._hearing.add(hearing)
-        try:
-            yield hearing[1]
-        finally:
-            with self._lock:
-                self._hearing.discard(hearing)
