@@ -337,9 +337,8 @@ def _opened_database(config: ConfigManager) -> "PostgresStore":
             f"The journal {config.journal_shown} needs psycopg, which is not installed: {error}.",
             hint='Install it with: pip install "midstream[postgres]"',
         ) from error
-    with contextlib.suppress(
-        OSError
-    ):  # without it other processes hear what streams from the database alone
+    # Without it other processes hear what streams from the database alone.
+    with contextlib.suppress(OSError):
         make_private(sockets_folder(config))
     if config.blobs_folder is not None:
         keep_from_tools(config.blobs_folder)

@@ -66,7 +66,7 @@ def journal_database(environ: Mapping[str, str]) -> str:
 def blobs_place(environ: Mapping[str, str]) -> str:
     """Return where large contents of a database's runs are kept, "" for the database itself."""
     named = environ.get(BLOBS_VARIABLE, "")
-    return named if not named or "://" in named else str(Path(named).absolute())
+    return named if not named or ADDRESS_MARK in named else str(Path(named).absolute())
 
 
 def database_place(state: Path) -> Path:

@@ -237,9 +237,8 @@ class ConfigManager:
     @property
     def blobs_folder(self) -> Path | None:
         """Return the folder of large contents, None where a database, a bucket or the journal has them."""
-        return (
-            Path(self.blobs) if self.database and self.blobs and "://" not in self.blobs else None
-        )
+        is_folder = self.database and self.blobs and ADDRESS_MARK not in self.blobs
+        return Path(self.blobs) if is_folder else None
 
     @property
     def user_file(self) -> Path:

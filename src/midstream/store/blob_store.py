@@ -13,7 +13,8 @@ from pathlib import Path
 
 from midstream.config.portable import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW
 from midstream.config.private_files import make_private
-from midstream.language.errors import ContentsMissing, JournalFull, WorldTrouble
+from midstream.language.errors import JournalFull, WorldTrouble
+from midstream.store.refusals import contents_missing
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 _BEGINNING = re.compile(r"[0-9a-f]{8,63}")
@@ -67,10 +68,7 @@ class FileBlobStore:
         data = self._whole(self._completed(key))
         if data is None:
             self._require_there()
-            raise ContentsMissing(
-                f"The contents {key[:16]} are missing from {self._folder}, or damaged.",
-                hint="They cannot be put back; everything else is as it was.",
-            )
+            raise contents_missing(key, self._folder)
         return data
 
     def delete(self, keys: Collection[str]) -> None:

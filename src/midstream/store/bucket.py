@@ -14,7 +14,8 @@ import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import S3Store
 
-from midstream.language.errors import ContentsMissing, UserMistake, WorldTrouble
+from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.store.refusals import contents_missing
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
@@ -101,10 +102,7 @@ class Bucket:
                 raise self._trouble(error) from error
             data = None
         if data is None or hashlib.sha256(data).hexdigest() != key:
-            raise ContentsMissing(
-                f"The contents {key[:16]} are missing from {self._shown}, or damaged.",
-                hint="They cannot be put back; everything else is as it was.",
-            )
+            raise contents_missing(key, self._shown)
         return data
 
     def delete(self, keys: Collection[str]) -> None:

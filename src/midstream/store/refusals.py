@@ -1,6 +1,7 @@
 """What the stores refuse, in the same words."""
 
 from midstream.language.errors import (
+    ContentsMissing,
     JournalDamaged,
     JournalMoved,
     RunOwned,
@@ -30,6 +31,14 @@ def forgotten(journal: str) -> JournalMoved:
     return JournalMoved(
         f"The journal {journal} is not what it was: it was restored, or its server was replaced.",
         hint="What had been written since is not in it; its runs go on from what is.",
+    )
+
+
+def contents_missing(key: str, place: object) -> ContentsMissing:
+    """Return why contents cannot be read that are not in their place, or not what was put there."""
+    return ContentsMissing(
+        f"The contents {key[:16]} are missing from {place}, or damaged.",
+        hint="They cannot be put back; everything else is as it was.",
     )
 
 

@@ -11,10 +11,12 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
-from midstream.language.errors import ContentsMissing, UserMistake, WorldTrouble
+from midstream.config.directories import ADDRESS_MARK
+from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.runtime.storage import named_by
 from midstream.store.blob_store import FileBlobStore
 from midstream.store.postgres.link import Link
+from midstream.store.refusals import contents_missing
 
 LARGE: Final = 64 * 1024
 """From how many bytes on contents are kept elsewhere, where a place for them is named."""
@@ -64,7 +66,7 @@ def opened_blobs(place: str, link: Link, owner: str) -> Blobs:
                 hint='Install it with: pip install "midstream[s3]"',
             ) from error
         return Bucket(place, journal)
-    if "://" in place:
+    if ADDRESS_MARK in place:
         raise UserMistake(
             f"{place} is no place for contents.",
             hint="MIDSTREAM_BLOBS names a folder, or s3://bucket/folder.",
@@ -161,10 +163,7 @@ def get(link: Link, key: str) -> tuple[str, bytes | None]:
             return whole, None
         if hashlib.sha256(data).hexdigest() == whole:
             return whole, bytes(data)
-    raise ContentsMissing(
-        f"The contents {key[:16]} are missing from the journal, or damaged.",
-        hint="They cannot be put back; everything else is as it was.",
-    )
+    raise contents_missing(key, "the journal")
 
 
 def attempt(blobs: Blobs) -> None:
