@@ -1,6 +1,7 @@
 """What a store in PostgreSQL asks while nothing happens: as little as it can."""
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 
 import pytest
 
@@ -11,6 +12,7 @@ from postgres_kit import opened
 from midstream.runtime.storage import Mail
 from midstream.store.postgres.link import Address, Link, Row
 from midstream.store.postgres.looking import Looking
+from midstream.store.postgres.store import PostgresStore
 from midstream.testing.contracts import fact
 from midstream.testing.store_contracts import started
 
@@ -29,16 +31,24 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-async def test_an_owner_that_listens_is_not_asked_for_messages_nobody_sent(
-    database: Callable[[], str], asked: list[str]
-) -> None:
-    address = database()
+@contextlib.asynccontextmanager
+async def listening(
+    address: str,
+) -> AsyncIterator[tuple[PostgresStore, PostgresStore, AsyncGenerator[None, None]]]:
+    """Give a store that has a run and hears who rings, another, and its rings."""
     async with opened(address, address) as (store, other):
         await store.append("r", 0, started("r"))
         await store.claim("r")
-        rings = store.rings()
-        await anext(rings)  # it has begun to listen
-        assert await store.mail(store.me) == []
+        async with contextlib.aclosing(store.rings()) as rings:
+            await anext(rings)  # it has begun to listen
+            assert await store.mail(store.me) == []
+            yield store, other, rings
+
+
+async def test_an_owner_that_listens_is_not_asked_for_messages_nobody_sent(
+    database: Callable[[], str], asked: list[str]
+) -> None:
+    async with listening(database()) as (store, other, rings):
         asked.clear()
         for _ in range(10):
             assert await store.mail(store.me) == []
@@ -54,19 +64,12 @@ async def test_an_owner_that_listens_is_not_asked_for_messages_nobody_sent(
         unrung = await other.post(Mail(id="2", run="r", at=2.0))
         await store.renew()
         assert await store.mail(store.me) == [unrung]
-        await rings.aclose()
 
 
 async def test_words_come_with_the_call_and_are_brought_until_one_is_delivered(
     database: Callable[[], str], asked: list[str]
 ) -> None:
-    address = database()
-    async with opened(address, address) as (store, other):
-        await store.append("r", 0, started("r"))
-        await store.claim("r")
-        rings = store.rings()
-        await anext(rings)  # it has begun to listen
-        assert await store.mail(store.me) == []
+    async with listening(database()) as (store, other, rings):
         first = await other.post(Mail(id="1", run="r", at=1.0))
         await anext(rings)
         asked.clear()
@@ -88,7 +91,6 @@ async def test_words_come_with_the_call_and_are_brought_until_one_is_delivered(
         await anext(rings)
         await store.delivered("r", "4")
         assert await store.mail(store.me) == [], "what was brought is not handed out again"
-        await rings.aclose()
 
 
 async def test_however_many_runs_are_watched_one_look_sees_them_all(

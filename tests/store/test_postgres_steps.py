@@ -35,14 +35,19 @@ async def listed(store: PostgresStore, limit: int = 100) -> list[str]:
     return found
 
 
+async def opened_before(address: str, monkeypatch: pytest.MonkeyPatch) -> PostgresStore:
+    """Return a store of the version before the third step."""
+    with monkeypatch.context() as before:
+        before.setattr(tables, "_STEPS", tables._STEPS[:2])
+        before.setattr(tables, "VERSION", 2)
+        return await asyncio.to_thread(PostgresStore.opened, address)
+
+
 async def test_runs_of_the_tables_before_are_listed_and_written_by_old_and_new_alike(
     database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = database()
-    with monkeypatch.context() as before:
-        before.setattr(tables, "_STEPS", tables._STEPS[:2])
-        before.setattr(tables, "VERSION", 2)
-        old = await asyncio.to_thread(PostgresStore.opened, address)
+    old = await opened_before(address, monkeypatch)
     for number, seconds in enumerate((40.0, 7.5, 40.0, 1000.0, 39.0)):
         await old.append(f"r{number}", 0, at(seconds, started(f"r{number}")))
     await old.claim("r1")
@@ -60,10 +65,7 @@ async def test_tables_somebody_reads_for_long_are_left_as_they_are(
     database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = database()
-    with monkeypatch.context() as before:
-        before.setattr(tables, "_STEPS", tables._STEPS[:2])
-        before.setattr(tables, "VERSION", 2)
-        old = await asyncio.to_thread(PostgresStore.opened, address)
+    old = await opened_before(address, monkeypatch)
     await old.append("r", 0, started("r"))
     with psycopg.connect(address) as backup:
         backup.execute("select from midstream.runs")
