@@ -1,32 +1,27 @@
-"""The program of an external agent: its pipes as streams with limits, and its end, whatever it does.
+"""The program of an external agent: how much it may say, and its end, whatever it does.
 
 A watcher, a few lines of shell, is started with it and waits on a pipe that we hold. When we are gone, by
 `kill -9`, too, the pipe ends, and the watcher kills what is left of the program's tree: an agent that does
 not look whether anybody still listens would otherwise go on working for nobody.
 """
 
-import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from midstream.system.offloop import in_thread
+from midstream.system.piped_child import PipedChild
 from midstream.system.process_tree import TAG
-from midstream.system.supervisor import PIPED, Child, Plain, start_child
+from midstream.system.supervisor import PIPED, Child, Plain
 
 MAX_TURN_BYTES: Final = 64_000_000
 MAX_TURN_MESSAGES: Final = 1_000_000
 """Of one turn, whatever they mean."""
 MAX_UNREAD_BYTES: Final = 16_000_000
 """Of what we have said and the agent has not read."""
-KEPT_WORDS: Final = 4_000
-"""Bytes of stderr that are remembered."""
-
-_CHUNK: Final = 65_536
-_SLOW_S: Final = 0.05
 _GENTLE_S: Final = 2.5
 """How long a program may take to end once nobody speaks to it: those measured took 0.02 to 2.03 s."""
 
@@ -87,17 +82,12 @@ class _Watched(Plain):
             self._held = -1
 
 
-class AgentProcess:
+class AgentProcess(PipedChild):
     """A running program: what `json_rpc.Peer` reads from and writes to. Use `start`, and always `end`."""
 
-    def __init__(self, child: Child) -> None:
-        self._child = child
-        self._stderr = bytearray()
-        self._closing: list[asyncio.ReadTransport] = []
-        self._into: asyncio.WriteTransport | None = None
-        self._turn_bytes = self._turn_messages = 0
-        self.broke = ""
-        """How it went beyond a limit, "" where it did not."""
+    _turn_bytes = _turn_messages = 0
+    broke = ""
+    """How it went beyond a limit, "" where it did not."""
 
     @classmethod
     async def start(
@@ -108,39 +98,17 @@ class AgentProcess:
         Raises:
             OSError, ValueError: it could not be started.
         """
-        start = partial(
-            Child,
-            argv,
-            folder=folder,
-            environment=environment,
-            stdin=PIPED,
-            stderr=PIPED,
-            box=_Watched,
+        return await cls.connected(
+            partial(
+                Child,
+                argv,
+                folder=folder,
+                environment=environment,
+                stdin=PIPED,
+                stderr=PIPED,
+                box=_Watched,
+            )
         )
-        started = cls(await start_child(start))
-        try:
-            await started._connect()
-        except BaseException:
-            await started.end()
-            raise
-        return started
-
-    async def _connect(self) -> None:
-        loop, process = asyncio.get_running_loop(), self._child.process
-        self._out = await self._reader(process.stdout)
-        self._err = await self._reader(process.stderr)
-        self._into, flow = await loop.connect_write_pipe(
-            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), process.stdin
-        )
-        self._in = asyncio.StreamWriter(self._into, flow, None, loop)
-
-    async def _reader(self, pipe: IO[bytes] | None) -> asyncio.StreamReader:
-        reader = asyncio.StreamReader(limit=_CHUNK)
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), pipe
-        )
-        self._closing.append(transport)
-        return reader
 
     # --- its messages -----------------------------------------------------------------------------
 
@@ -180,40 +148,26 @@ class AgentProcess:
         """
         await self._in.drain()
 
-    # --- its last words, and its end --------------------------------------------------------------
-
-    async def keep_last_words(self) -> None:
-        """Read its stderr until it closes it, at a person's speed, and keep the end of it."""
-        while data := await self._err.read(_CHUNK):
-            self._stderr += data
-            del self._stderr[:-KEPT_WORDS]
-            await asyncio.sleep(_SLOW_S)
-
-    def last_words(self) -> str:
-        """Return the end of what it wrote to stderr."""
-        return self._stderr.decode(errors="replace").strip()
+    # --- its end ----------------------------------------------------------------------------------
 
     @property
     def exit_code(self) -> int:
         """Return how it ended, once it was ended: negative when a signal did it."""
-        return self._child.exit_code
+        return self.child.exit_code
 
     async def end(self, *, at_once: bool = True) -> None:
         """End it and everything it started: killed, or first given a while to end by itself.
 
         Cancelled, it is ended all the same.
         """
-        if self._into is not None and not self._into.is_closing():
-            self._into.abort()
+        self.hang_up()
         try:
             if not at_once:
                 await in_thread(self._given_a_while, name="midstream-end")
         finally:
-            for transport in self._closing:
-                transport.close()
-            await in_thread(self._child.end, name="midstream-end")
+            await self._end()
 
     def _given_a_while(self) -> None:
         until = time.monotonic() + _GENTLE_S
-        while not self._child.has_exited and (left := until - time.monotonic()) > 0:
-            self._child.wait(left)
+        while not self.child.has_exited and (left := until - time.monotonic()) > 0:
+            self.child.wait(left)

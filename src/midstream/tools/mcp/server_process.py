@@ -1,30 +1,20 @@
-"""A server's process: its pipes as streams of the loop, heard with limits.
+"""A server's process, and what it gets of our environment."""
 
-What it writes to stderr is kept for the last few lines alone, and read no faster than a person could
-use it: who floods it waits.
-"""
-
-import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from midstream.config.mcp_servers import McpServer
 from midstream.config.private_files import make_private
 from midstream.language.errors import UserMistake, WorldTrouble
-from midstream.system.offloop import in_thread
-from midstream.system.supervisor import PIPED, Child, start_child
+from midstream.system.piped_child import CHUNK, PipedChild
+from midstream.system.supervisor import PIPED, Child
 
 MAX_LINE: Final = 4_000_000
 """Bytes of one message."""
-KEPT_WORDS: Final = 2_000
-"""Bytes of stderr that are remembered."""
-
-_CHUNK: Final = 65_536
-_SLOW_S: Final = 0.05
 _GENTLE_S: Final = 0.4
 _TERM_S: Final = 0.6
 _PASSED_ON: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "TMPDIR", "TZ", "USER")
@@ -46,13 +36,8 @@ def clean_environment(server: McpServer, environ: Mapping[str, str]) -> dict[str
     return found | server.env
 
 
-class ServerProcess:
+class ServerProcess(PipedChild):
     """A running server. Use `start`, and always `end`."""
-
-    def __init__(self, child: Child) -> None:
-        self.child = child
-        self._stderr = bytearray()
-        self._closing: list[asyncio.BaseTransport] = []
 
     @classmethod
     async def start(
@@ -66,39 +51,12 @@ class ServerProcess:
         """
         environment = clean_environment(server, environ)
         try:
-            child = await start_child(partial(start_server, server, folder, environment))
+            return await cls.connected(partial(start_server, server, folder, environment))
         except (OSError, ValueError) as error:
             raise WorldTrouble(
                 f"The MCP server {server.name} could not be started: {error}.",
                 hint="Check its command in mcpServers of application.json.",
             ) from None
-        started = cls(child)
-        try:
-            await started._connect()
-        except BaseException:
-            await started.end()
-            raise
-        return started
-
-    async def _connect(self) -> None:
-        loop, process = asyncio.get_running_loop(), self.child.process
-        self._out, self._err = (
-            await self._reader(process.stdout),
-            await self._reader(process.stderr),
-        )
-        into, flow = await loop.connect_write_pipe(
-            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), process.stdin
-        )
-        self._closing.append(into)
-        self._in = asyncio.StreamWriter(into, flow, None, loop)
-
-    async def _reader(self, pipe: IO[bytes] | None) -> asyncio.StreamReader:
-        reader = asyncio.StreamReader(limit=_CHUNK)
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), pipe
-        )
-        self._closing.append(transport)
-        return reader
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Yield each line of its stdout until it closes it.
@@ -108,7 +66,7 @@ class ServerProcess:
         """
         parts: list[bytes] = []
         size = 0
-        while data := await self._out.read(_CHUNK):
+        while data := await self._out.read(CHUNK):
             *whole, rest = data.split(b"\n")
             for line in whole:
                 yield b"".join((*parts, line))
@@ -118,17 +76,6 @@ class ServerProcess:
                 raise LineTooLong
             if rest:
                 parts.append(rest)
-
-    async def keep_last_words(self) -> None:
-        """Read its stderr until it closes it, at a person's speed, and keep the end of it."""
-        while data := await self._err.read(_CHUNK):
-            self._stderr += data
-            del self._stderr[:-KEPT_WORDS]
-            await asyncio.sleep(_SLOW_S)
-
-    def last_words(self) -> str:
-        """Return the end of what it wrote to stderr."""
-        return self._stderr.decode(errors="replace").strip()
 
     async def write(self, line: bytes) -> None:
         """Send a line to its stdin; returns when it has room for more.
@@ -141,16 +88,7 @@ class ServerProcess:
 
     async def end(self) -> None:
         """End it and everything it started: its stdin is closed, then come the signals."""
-        for transport in reversed(self._closing):
-            if transport.is_closing():
-                continue
-            if isinstance(transport, asyncio.WriteTransport):
-                transport.abort()
-            else:
-                transport.close()
-        await in_thread(
-            partial(self.child.end, in_s=_GENTLE_S, grace_s=_TERM_S), name="midstream-end"
-        )
+        await self._end(in_s=_GENTLE_S, grace_s=_TERM_S)
 
 
 def start_server(server: McpServer, folder: Path, environment: Mapping[str, str]) -> Child:
