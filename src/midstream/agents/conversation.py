@@ -34,6 +34,7 @@ from midstream.core.events import Usage
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble, clip
 from midstream.language.names import Json
 from midstream.runtime.ports import ExternalListener, ExternalPrompt, ModelReply
+from midstream.system.offloop import unless_stopped
 
 MAX_ASKING: Final = 64
 """Requests of the agent that may be open at once."""
@@ -467,20 +468,10 @@ class Conversation:
             await turn.caught_up(take)
         except RpcError:
             return _CANCELLED
-        permit = asyncio.ensure_future(turn.listener.permit(found[0].call))
-        stopped = asyncio.ensure_future(turn.stopped.wait())
-        try:
-            await asyncio.wait((permit, stopped), return_when=asyncio.FIRST_COMPLETED)
-            if turn.stopped.is_set():
-                return _CANCELLED
-            is_granted = permit.result().is_granted
-        finally:
-            permit.cancel()
-            stopped.cancel()
-            await asyncio.wait((permit, stopped))
-            if not permit.cancelled():
-                permit.exception()
-        kinds = ("allow_once",) if is_granted else ("reject_once", "reject_always")
+        verdict = await unless_stopped(turn.listener.permit(found[0].call), turn.stopped)
+        if verdict is None or turn.stopped.is_set():
+            return _CANCELLED
+        kinds = ("allow_once",) if verdict.is_granted else ("reject_once", "reject_always")
         for kind in kinds:
             for option in request.options:
                 if option.kind == kind:

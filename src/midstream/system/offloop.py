@@ -1,4 +1,4 @@
-"""Work off the event loop, in daemon threads: what never returns can be left behind.
+"""Work that can be left: off the event loop, in daemon threads, and on it, until nobody waits any more.
 
 A thread pool will not do: it waits for its threads when the process ends, so one call that hangs
 would hang the exit.
@@ -7,7 +7,7 @@ would hang the exit.
 import asyncio
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -70,3 +70,29 @@ def _carried(error: BaseException) -> BaseException:
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__}: {error}").with_traceback(error.__traceback__)
+
+
+async def unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> T | None:
+    """Return what some work comes to; None, once it is cancelled, where `stop` is set before that.
+
+    Raises:
+        Exception: whatever `work` raised.
+    """
+
+    async def outcome() -> T | Exception:
+        try:
+            return await work
+        except Exception as error:
+            return error  # a task group would wrap it
+
+    async with asyncio.TaskGroup() as group:
+        task, halt = group.create_task(outcome()), group.create_task(stop.wait())
+        try:
+            await asyncio.wait({task, halt}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            task.cancel()
+            halt.cancel()
+    ended = None if task.cancelled() else task.result()
+    if isinstance(ended, Exception):
+        raise ended
+    return ended

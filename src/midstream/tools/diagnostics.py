@@ -12,11 +12,11 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -27,7 +27,7 @@ from midstream.language.names import Outcome
 from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import SHOWN
 from midstream.safety.sanitize import sanitized
-from midstream.system.offloop import in_thread
+from midstream.system.offloop import in_thread, unless_stopped
 from midstream.system.programs import found_program
 from midstream.tools.base import check_stop
 from midstream.tools.tool_text import in_one_line, shortened
@@ -292,7 +292,7 @@ class Watch:
         /,
     ) -> None:
         """Have the checkers look at a file before it changes, and let it be changed."""
-        await _unless_stopped(self._look_before(path), self._around.stop)
+        await unless_stopped(self._look_before(path), self._around.stop)
         # Nothing is recorded of a change that a halt came before.
         check_stop(self._around)
         await self._around.changing(path, before, after, folders)
@@ -345,7 +345,7 @@ class Watch:
             await context.done(ended)
         except MidstreamError:
             return ended  # the journal takes nothing: the call's own end will wait for it
-        found = await _unless_stopped(self._run_all(due, AFTER_S), context.stop)
+        found = await unless_stopped(self._run_all(due, AFTER_S), context.stop)
         compared = {
             checker.name: new_problems(batch.before[checker] or [], said)
             for checker, said in found or ()
@@ -428,17 +428,3 @@ def words_for_model(found: Mapping[str, Sequence[Problem]]) -> str:
 
 def _unheard(_text: str) -> None:
     """Tell nobody: what a checker prints is compared, not shown."""
-
-
-async def _unless_stopped(work: Coroutine[Any, Any, Any], stop: asyncio.Event) -> Any:
-    """Return what some work comes to; None, and it is cut off, as soon as nobody waits any more."""
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(work)
-        halt = group.create_task(stop.wait())
-        try:
-            await asyncio.wait({task, halt}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            halt.cancel()
-            if not task.done():
-                task.cancel()
-    return None if task.cancelled() else task.result()

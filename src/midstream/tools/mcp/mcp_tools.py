@@ -7,7 +7,6 @@ person's settings say `trustAnnotations` do the hints count, and even then they 
 unasked: that is for rules.
 """
 
-import asyncio
 import difflib
 import hashlib
 import json
@@ -19,12 +18,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from midstream.config.mcp_servers import McpServer
-from midstream.language.errors import MidstreamError
 from midstream.language.names import Effect, Json
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import Capability
 from midstream.safety.decoding import BadValue, checked, clean
+from midstream.system.offloop import unless_stopped
 from midstream.tools.base import Planned, Tool
 from midstream.tools.tool_text import MAX_CHARS, capped
 
@@ -245,7 +244,12 @@ def tool_of(server: McpServer, offer: Offer, call: Caller) -> Tool:
         return Planned(requests=_requests(server, offer), shows=_shows(server, offer, arguments))
 
     async def function(arguments: dict[str, Json], context: ToolContext) -> ToolOutcome:
-        return await _until_stopped(call(server, offer, arguments, context.progress), context)
+        # Once told to stop it is cancelled, which its server hears.
+        called = call(server, offer, arguments, context.progress)
+        return await unless_stopped(called, context.stop) or ToolOutcome(
+            outcome="unknown",
+            text="Stopped: the server was told so. It may have done it: verify before repeating it.",
+        )
 
     return Tool(spec=spec, function=function, plan=plan)
 
@@ -273,31 +277,3 @@ def _requests(server: McpServer, offer: Offer) -> tuple[Capability, ...]:
 def _shows(server: McpServer, offer: Offer, arguments: dict[str, Json]) -> str:
     words = json.dumps(arguments, indent=2, sort_keys=True)
     return f"MCP server {server.name}, tool {visible(offer.name)}, with\n{words}"
-
-
-async def _until_stopped(
-    call: Coroutine[Any, Any, ToolOutcome], context: ToolContext
-) -> ToolOutcome:
-    """Return how a call ended; once told to stop it is cancelled, which its server hears."""
-
-    async def outcome() -> ToolOutcome | MidstreamError:
-        try:
-            return await call
-        except MidstreamError as error:
-            return error
-
-    async with asyncio.TaskGroup() as group:
-        work = group.create_task(outcome())
-        halt = group.create_task(context.stop.wait())
-        try:
-            await asyncio.wait({work, halt}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            work.cancel()
-            halt.cancel()
-    if work.cancelled():
-        words = "Stopped: the server was told so. It may have done it: verify before repeating it."
-        return ToolOutcome(outcome="unknown", text=words)
-    ended = work.result()
-    if isinstance(ended, MidstreamError):
-        raise ended
-    return ended
