@@ -8,12 +8,14 @@ Where there is no sandbox, there is nothing to measure.
 import asyncio
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
 from benchmarks.measuring import Figure, alone, in_turn, on_a_loop, progress
 from midstream.system.programs import command_environment
 from midstream.system.supervisor import run_command
+from midstream.tools.sandbox.launch import Inside
 from midstream.tools.sandbox.sandbox import Sandbox
 from midstream.tools.shell import Output
 
@@ -73,9 +75,7 @@ def _milliseconds(workspace: Path, sandbox: Sandbox | None, times: int) -> float
                 sink=Output(lambda _text: None),
                 box=None
                 if sandbox is None
-                else lambda argv, environment, tag: sandbox.wrapped(
-                    argv, workspace=workspace, environment=environment, tag=tag
-                ),
+                else partial(sandbox.wrapped, Inside(workspace=workspace)),
             )
             assert ended.exit_code == 0
         return (perf_counter() - began) / times * 1000

@@ -76,15 +76,15 @@ DIES_FIRST = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
 from midstream.tools.sandbox.bwrap import found_bwrap
-from midstream.tools.sandbox.launch import Prepared
+from midstream.tools.sandbox.launch import Inside, Prepared
 from midstream.tools.sandbox.probes import machinery
 workspace, after_s = Path(sys.argv[1]), float(sys.argv[2])
 ready = Prepared(
     machinery(workspace.parent, found_bwrap()),
+    Inside(workspace=workspace),
     ["/bin/sh", "-c", "touch ran; exec sleep 3600"],
-    workspace=workspace,
-    environment=dict(os.environ),
-    tag={},
+    dict(os.environ),
+    {},
 )
 subprocess.Popen(
     ready.argv, env=ready.environment, stdin=ready.stdin, pass_fds=ready.pass_fds,

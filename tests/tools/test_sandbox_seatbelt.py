@@ -14,6 +14,7 @@ import pytest
 from midstream.system.supervisor import Child
 from midstream.tools.sandbox import bwrap, probes
 from midstream.tools.sandbox.guarded_files import Guarded
+from midstream.tools.sandbox.launch import Inside
 from midstream.tools.sandbox.masks import Masks
 from midstream.tools.sandbox.proxy import Proxy
 from midstream.tools.sandbox.sandbox import Sandbox
@@ -241,13 +242,16 @@ def test_a_program_that_others_can_write_is_not_used(tmp_path: Path) -> None:
 def test_a_command_runs_with_its_profile_and_nothing_of_it_stays(
     belt: Seatbelt, workspace: Path, said: Path
 ) -> None:
-    with belt.prepared(
-        ["/bin/sh", "-c", 'echo "$TMPDIR $SECRET_KEY"; echo x > "$TMPDIR/x"'],
+    inside = Inside(
         workspace=workspace,
-        environment={**os.environ, "SECRET_KEY": "hunter2"},
-        tag={"TAG": "1"},
         guarded=Guarded(locked=("Makefile",), sockets=("door",)),
         masks=Masks(names=("customers",)),
+    )
+    with belt.prepared(
+        inside,
+        ["/bin/sh", "-c", 'echo "$TMPDIR $SECRET_KEY"; echo x > "$TMPDIR/x"'],
+        {**os.environ, "SECRET_KEY": "hunter2"},
+        {"TAG": "1"},
     ) as ready:
         child = Child((), folder=workspace, environment={}, box=lambda *_: ready)
         child.listen()
@@ -271,14 +275,10 @@ def test_a_command_runs_with_its_profile_and_nothing_of_it_stays(
 
 
 def test_some_hosts_and_not_others_is_more_than_it_can(belt: Seatbelt, workspace: Path) -> None:
+    inside = Inside(workspace=workspace, proxy=object.__new__(Proxy))
+
     with pytest.raises(OSError, match="any host or none"):
-        belt.prepared(
-            ["/bin/true"],
-            workspace=workspace,
-            environment={},
-            tag={},
-            proxy=object.__new__(Proxy),
-        )
+        belt.prepared(inside, ["/bin/true"], {}, {})
 
 
 def test_one_that_holds_nothing_is_measured_as_none(

@@ -27,7 +27,7 @@ from midstream.safety.decoding import BadValue, clean, decode_object
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
 from midstream.system.programs import command_environment
-from midstream.system.supervisor import Ended, Kept, Starting, run_command
+from midstream.system.supervisor import Ended, Kept, run_command
 from midstream.tools.shell import as_told
 from midstream.tools.tool_text import capped
 
@@ -143,19 +143,9 @@ class CommandHooks:
         given = await in_thread(partial(as_file, told))
         beside = _Beside()
         output = Kept(MAX_OUTPUT_BYTES)
+        from midstream.tools.sandbox.launch import Inside  # not before a hook runs
 
-        def box(
-            argv: Sequence[str], environment: Mapping[str, str], tag: Mapping[str, str]
-        ) -> Starting:
-            return self._sandbox.wrapped(
-                argv,
-                workspace=folder,
-                environment=environment,
-                tag=tag,
-                stdin=given.fileno(),
-                readable=readable,
-            )
-
+        inside = Inside(workspace=folder, stdin=given.fileno(), readable=readable)
         try:
             ended = await run_command(
                 argv,
@@ -164,7 +154,7 @@ class CommandHooks:
                 timeout_s=hook.timeout_s,
                 stop=stop,
                 sink=output,
-                box=box if hook.is_boxed else None,
+                box=partial(self._sandbox.wrapped, inside) if hook.is_boxed else None,
                 stdin=given.fileno(),
                 stderr=beside.theirs,
             )

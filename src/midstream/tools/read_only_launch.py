@@ -141,10 +141,15 @@ class Opened:
     stdin = DROPPED
 
     def __init__(
-        self, start: Start, argv: Sequence[str], environment: Mapping[str, str], workspace: Path
+        self,
+        start: Start,
+        workspace: Path,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        tag: Mapping[str, str],
     ) -> None:
         self.argv = list(argv)
-        self.environment = dict(environment)
+        self.environment = {**environment, **tag}
         self._handles: list[int] = []
         self._folder: str | None = None
         try:

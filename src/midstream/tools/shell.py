@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from midstream.safety.rules import ANY_HOST, host_of
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import call_soon, in_thread
 from midstream.system.programs import command_environment
-from midstream.system.supervisor import KILL_S, Box, Ended, Starting, run_command
+from midstream.system.supervisor import KILL_S, Box, Ended, run_command
 from midstream.tools import read_only_launch
 from midstream.tools.base import Planned, Tool, parameters_of, typed
 from midstream.tools.tool_text import MARGIN, beginning, capped, ending, joined
@@ -365,43 +365,27 @@ class _Terminal:
             return None
 
     def _looking_box(self, plain: "read_only_launch.Start", workspace: Path) -> Box:
-        def box(
-            argv: Sequence[str], environment: Mapping[str, str], tag: Mapping[str, str]
-        ) -> Starting:
-            if self._sandbox is None or not plain.is_boxed:
-                return read_only_launch.Opened(plain, argv, {**environment, **tag}, workspace)
-            return self._sandbox.looking(
-                argv,
-                workspace=workspace,
-                environment=environment,
-                tag=tag,
-                places=plain.places,
-            )
+        if self._sandbox is None or not plain.is_boxed:
+            return partial(read_only_launch.Opened, plain, workspace)
+        from midstream.tools.sandbox.launch import Inside
 
-        return box
+        return partial(self._sandbox.wrapped, Inside(workspace=workspace, looks_at=plain.places))
 
     def _guarded(self, start: Start, workspace: Path) -> "Guarded | None":
         return self._sandbox.guarded(workspace) if start.is_boxed and self._sandbox else None
 
     def _box(self, workspace: Path, start: Start, guarded: "Guarded", proxy: "Proxy | None") -> Box:
+        from midstream.tools.sandbox.launch import Inside
+
         assert self._sandbox is not None
-        sandbox = self._sandbox
-
-        def box(
-            argv: Sequence[str], environment: Mapping[str, str], tag: Mapping[str, str]
-        ) -> Starting:
-            return sandbox.wrapped(
-                argv,
-                workspace=workspace,
-                environment=environment,
-                tag=tag,
-                network=start.hosts == (ANY_HOST,),
-                guarded=guarded.without(start.installed),
-                masks=_in_force(start.masks),
-                proxy=proxy,
-            )
-
-        return box
+        inside = Inside(
+            workspace=workspace,
+            network=start.hosts == (ANY_HOST,),
+            guarded=guarded.without(start.installed),
+            masks=_in_force(start.masks),
+            proxy=proxy,
+        )
+        return partial(self._sandbox.wrapped, inside)
 
 
 def _seen_in_part(shortfall: str) -> str:

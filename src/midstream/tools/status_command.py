@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,7 +15,7 @@ from midstream.safety.decoding import clean
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
 from midstream.system.programs import command_environment
-from midstream.system.supervisor import Kept, Starting, run_command
+from midstream.system.supervisor import Kept, run_command
 from midstream.tools.hooks import as_file
 
 if TYPE_CHECKING:
@@ -46,20 +46,9 @@ class StatusCommand(msgspec.Struct, frozen=True, kw_only=True):
         """
         given = await in_thread(partial(as_file, told))
         output = Kept(_MAX_BYTES)
+        from midstream.tools.sandbox.launch import Inside  # not before the first prompt
 
-        def box(
-            argv: Sequence[str], environment: Mapping[str, str], tag: Mapping[str, str]
-        ) -> Starting:
-            assert self.sandbox is not None
-            return self.sandbox.wrapped(
-                argv,
-                workspace=self.workspace,
-                environment=environment,
-                tag=tag,
-                stdin=given.fileno(),
-                readable=self.readable,
-            )
-
+        inside = Inside(workspace=self.workspace, stdin=given.fileno(), readable=self.readable)
         try:
             ended = await run_command(
                 ["/bin/sh", "-c", self.command],
@@ -68,7 +57,7 @@ class StatusCommand(msgspec.Struct, frozen=True, kw_only=True):
                 timeout_s=self.timeout_s,
                 stop=asyncio.Event(),
                 sink=output,
-                box=None if self.sandbox is None else box,
+                box=None if self.sandbox is None else partial(self.sandbox.wrapped, inside),
                 stdin=given.fileno(),
             )
         except OSError as error:

@@ -24,6 +24,7 @@ from midstream.system.programs import command_environment
 from midstream.system.supervisor import run_command
 from midstream.tools.sandbox import bwrap, inside_probes, launch, rlimits
 from midstream.tools.sandbox import probes as measuring
+from midstream.tools.sandbox.launch import Inside
 from midstream.tools.sandbox.proxy import proxy_to
 from midstream.tools.sandbox.sandbox import Sandbox
 from midstream.tools.shell import Output, as_told
@@ -78,14 +79,14 @@ async def ran(sandbox: Sandbox, asked: dict[str, Any], folder: Path) -> dict[str
                 timeout_s=HANGS_S,
                 stop=stop,
                 sink=output,
-                box=lambda argv, environment, tag: sandbox.wrapped(
-                    argv,
-                    workspace=workspace,
-                    environment=environment,
-                    tag=tag,
-                    network=asked.get("network", False),
-                    proxy=proxy,
-                    guarded=sandbox.guarded(workspace).without(asked.get("changed", ())),
+                box=partial(
+                    sandbox.wrapped,
+                    Inside(
+                        workspace=workspace,
+                        network=asked.get("network", False),
+                        proxy=proxy,
+                        guarded=sandbox.guarded(workspace).without(asked.get("changed", ())),
+                    ),
                 ),
             )
         except OSError as error:

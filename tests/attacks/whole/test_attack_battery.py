@@ -11,6 +11,7 @@ from pipes_kit import started
 from midstream.safety.policy import Policy
 from midstream.system.supervisor import Plain
 from midstream.testing.attacks import Tried, battery, scratch_folder
+from midstream.tools.sandbox.launch import Inside
 from midstream.tools.sandbox.probes import Measured
 from midstream.tools.sandbox.sandbox import Sandbox
 
@@ -41,7 +42,7 @@ def test_without_a_sandbox_what_wants_one_is_left_out() -> None:
 
 def test_where_the_sandbox_runs_nothing_nothing_is_said_to_hold_in_it() -> None:
     class Broken(NoWalls):
-        def wrapped(self, argv: Sequence[str], **given: Any) -> Any:
+        def wrapped(self, *_given: Any) -> Any:
             raise OSError("it does not start")
 
     with scratch_folder() as scratch:
@@ -82,9 +83,14 @@ class NoWalls(Sandbox):
     def level_in(self, workspace: Path) -> Any:
         return "full"
 
-    def wrapped(self, argv: Sequence[str], **given: Any) -> Any:
-        environment: Mapping[str, str] = given["environment"]
-        return Plain(argv, {**os.environ, **environment}, given["tag"] or {})
+    def wrapped(
+        self,
+        inside: Inside,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        tag: Mapping[str, str],
+    ) -> Any:
+        return Plain(argv, {**os.environ, **environment}, tag)
 
 
 def test_it_sees_a_sandbox_without_walls() -> None:

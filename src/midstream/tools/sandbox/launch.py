@@ -48,6 +48,30 @@ _READING: Final = ("/bin/sh", "-c", 'from=$1; shift; exec "$@" <"$from"', "sh")
 """What gives a command a file for its input, in place of the line that it was started by."""
 
 
+class Inside(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command has inside.
+
+    Args:
+        workspace: where it works.
+        network: it shares the machine's network.
+        proxy: its one way out, where it has no network.
+        guarded: what was found of the workspace a moment ago; None: nothing is known of it.
+        masks: what to put out of its sight.
+        stdin: a file that it reads its input from.
+        readable: folders of ours that it may read.
+        looks_at: it sees nothing of the workspace but that, under these names, and changes nothing.
+    """
+
+    workspace: Path
+    network: bool = False
+    proxy: "Proxy | None" = None
+    guarded: Guarded | None = None
+    masks: Masks = NO_MASKS
+    stdin: int | None = None
+    readable: tuple[Path, ...] = ()
+    looks_at: Mapping[str, Place | None] | None = None
+
+
 class Machinery(msgspec.Struct, frozen=True, kw_only=True):
     """What a sandbox is made with: the program, our own device nodes, what is never to be seen."""
 
@@ -59,32 +83,13 @@ class Machinery(msgspec.Struct, frozen=True, kw_only=True):
 
     def prepared(
         self,
+        inside: Inside,
         argv: Sequence[str],
-        *,
-        workspace: Path,
         environment: Mapping[str, str],
         tag: Mapping[str, str],
-        network: bool = False,
-        proxy: "Proxy | None" = None,
-        guarded: Guarded = NOTHING,
-        masks: Masks = NO_MASKS,
-        stdin: int | None = None,
-        readable: Sequence[Path] = (),
     ) -> "Prepared":
         """Return a command to start in one; see `Prepared`."""
-        return Prepared(
-            self,
-            argv,
-            workspace=workspace,
-            environment=environment,
-            tag=tag,
-            network=network,
-            proxy=proxy,
-            guarded=guarded,
-            masks=masks,
-            stdin=stdin,
-            readable=readable,
-        )
+        return Prepared(self, inside, argv, environment, tag)
 
 
 class Prepared:
@@ -97,34 +102,26 @@ class Prepared:
     def __init__(
         self,
         machinery: Machinery,
+        inside: Inside,
         argv: Sequence[str],
-        *,
-        workspace: Path,
         environment: Mapping[str, str],
         tag: Mapping[str, str],
-        network: bool = False,
-        proxy: "Proxy | None" = None,
-        guarded: Guarded = NOTHING,
-        masks: Masks = NO_MASKS,
-        stdin: int | None = None,
-        readable: Sequence[Path] = (),
-        looks_at: Mapping[str, Place | None] | None = None,
     ) -> None:
         """Prepare it: opens descriptors, and makes `.git` or `.midstream` where they are missing.
 
-        `tag` is all that the program itself gets for an environment, which anyone inside can read.
-        With `looks_at` it sees nothing of the workspace but that, changes nothing, and gets exactly
-        `environment`.
+        `environment` is what it may be handed on of; what only looks gets exactly that. `tag` is all that
+        the program itself gets for an environment, which anyone inside can read.
 
         Raises:
             OSError: something of it cannot be opened or made.
         """
+        network, looks_at = inside.network, inside.looks_at
+        guarded, workspace = inside.guarded or NOTHING, Path(os.path.realpath(inside.workspace))
         self.environment = dict(tag)
         self._max_processes = machinery.max_processes
         self._view = View()
         self._ours: list[int] = []
         self._group: Path | None = None
-        workspace = Path(os.path.realpath(workspace))
         self._held = Held(workspace, LOCKED if looks_at is None else ())
         try:
             self.stdin, self._gate = os.pipe()
@@ -139,12 +136,12 @@ class Prepared:
                 machinery, network=network, unix=looks_at is None and not guarded.shortfall
             )
             self._view.descriptors += [told, blocked]
-            if proxy is not None:
-                way = os.dup(proxy.theirs.fileno())
+            if inside.proxy is not None:
+                way = os.dup(inside.proxy.theirs.fileno())
                 self._view.descriptors.append(way)
-                argv = proxy.inside(argv, way)
-            if stdin is not None:
-                given = os.dup(stdin)
+                argv = inside.proxy.inside(argv, way)
+            if inside.stdin is not None:
+                given = os.dup(inside.stdin)
                 self._view.descriptors.append(given)
                 argv = [*_READING, f"/dev/fd/{given}", *argv]
             flags += ["--info-fd", str(told), "--block-fd", str(blocked)]
@@ -154,7 +151,7 @@ class Prepared:
                 if machinery.devices is not None:
                     add_devices(self._view, machinery.devices)
                 add_home(self._view, home, environment, workspace)
-                for folder in readable:
+                for folder in inside.readable:
                     self._view.add("--ro-bind-try", str(folder), str(folder))
                 add_workspace(
                     self._view,
@@ -163,9 +160,9 @@ class Prepared:
                     by_descriptor=machinery.bwrap.by_descriptor,
                     guarded=guarded,
                     hidden=machinery.hidden,
-                    masks=masks,
+                    masks=inside.masks,
                 )
-                inside = variables_inside(environment, home, workspace)
+                variables = variables_inside(environment, home, workspace)
             else:
                 add_looked_at(
                     self._view,
@@ -174,16 +171,16 @@ class Prepared:
                     devices=machinery.devices,
                     hidden=machinery.hidden,
                 )
-                inside = dict(environment)
+                variables = dict(environment)
             # Last: what is mounted needs its place made first.
             self._view.add("--remount-ro", "/")
-            variables = [word for pair in inside.items() for word in ("--setenv", *pair)]
+            said = [word for pair in variables.items() for word in ("--setenv", *pair)]
             end = ["--chdir", str(workspace), "--", *_GATED, *argv]
             self.argv = [
                 machinery.bwrap.path,
                 *flags,
                 *self._view.arguments,
-                *variables,
+                *said,
                 *end,
             ]
         except BaseException:

@@ -24,7 +24,7 @@ from midstream.system.supervisor import Child
 from midstream.tools.sandbox import bwrap as bubblewrap
 from midstream.tools.sandbox import seatbelt, seccomp
 from midstream.tools.sandbox.bwrap import NEEDED, Bwrap, found_bwrap, interpreter
-from midstream.tools.sandbox.launch import Machinery, Prepared
+from midstream.tools.sandbox.launch import Inside, Machinery, Prepared
 from midstream.tools.sandbox.mounts import made_devices
 from midstream.tools.sandbox.seatbelt import Sealed, Seatbelt, found_seatbelt
 
@@ -205,13 +205,8 @@ def _tried(made: Machinery | Seatbelt, folder: Path) -> tuple[str, bool]:
         argv = [interpreter(), "-I", "-S", "-c", _inside_source(), json.dumps(given)]
         if isinstance(made, Machinery):
             made = msgspec.structs.replace(made, max_processes=_PROBE_PROCESSES)
-        ready = made.prepared(
-            argv,
-            workspace=workspace,
-            environment={**os.environ, "MIDSTREAM_PROBE": secret},
-            tag={},
-        )
-        with ready:
+        environment = {**os.environ, "MIDSTREAM_PROBE": secret}
+        with made.prepared(Inside(workspace=workspace), argv, environment, {}) as ready:
             said, ended = _run(ready, workspace)
             # Nothing is left behind where it is known to run on.
             return said, ended and isinstance(made, Machinery)

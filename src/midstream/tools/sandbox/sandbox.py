@@ -5,19 +5,17 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import msgspec
 
 from midstream.safety.capability import SandboxLevel
-from midstream.system.workspace_paths import Place, is_for_agents
+from midstream.system.workspace_paths import is_for_agents
 from midstream.tools.sandbox.guarded_files import Guarded, Lookout
-from midstream.tools.sandbox.launch import Machinery, Prepared
-from midstream.tools.sandbox.masks import NO_MASKS, Masks
+from midstream.tools.sandbox.launch import Inside, Machinery, Prepared
 from midstream.tools.sandbox.mounts import home_of, unfit
 from midstream.tools.sandbox.probes import Measured, found_box, machinery, measured
 from midstream.tools.sandbox.seatbelt import Sealed, Seatbelt
-
-if TYPE_CHECKING:
-    from midstream.tools.sandbox.proxy import Proxy
 
 _LOOK_AGAIN_S: Final = 60.0
 
@@ -104,75 +102,33 @@ class Sandbox:
 
     def wrapped(
         self,
+        inside: Inside,
         argv: Sequence[str],
-        *,
-        workspace: Path,
         environment: Mapping[str, str],
-        tag: Mapping[str, str] | None = None,
-        network: bool = False,
-        proxy: "Proxy | None" = None,
-        guarded: Guarded | None = None,
-        masks: Masks = NO_MASKS,
-        stdin: int | None = None,
-        readable: Sequence[Path] = (),
+        tag: Mapping[str, str],
     ) -> Prepared | Sealed:
         """Return a command ready to start inside; `environment` is what it may be handed on of. Blocks.
 
-        `tag` marks the processes for those outside. With `network` it shares the machine's network, with a
-        `proxy` it has that as its one way out. `guarded` is what was found of the workspace a moment ago;
-        without it, it is looked for. `masks` is what to put out of its sight. `stdin` is a file that
-        it reads its input from, and `readable` are folders of ours that it may read.
+        `tag` marks the processes for those outside. What is guarded is looked for, unless it is known.
 
         Raises:
             OSError: it cannot be prepared. Nothing was started.
         """
         result, made = self._measured()
-        trouble = self.unfit(workspace)
+        trouble = self.unfit(inside.workspace)
         if made is None or trouble:
             raise OSError(trouble or result.why or "there is no sandbox")
-        real = Path(os.path.realpath(workspace))
-        return made.prepared(
-            argv,
-            workspace=real,
-            environment=environment,
-            tag=tag or {},
-            network=network,
-            proxy=proxy,
-            guarded=self.guarded(real) if guarded is None else guarded,
-            masks=masks,
-            stdin=stdin,
-            readable=readable,
-        )
+        if inside.looks_at is not None:
+            if not self.can_mask():
+                raise OSError("there is no sandbox any more")
+        elif inside.guarded is None:
+            guarded = self.guarded(inside.workspace)
+            inside = msgspec.structs.replace(inside, guarded=guarded)
+        return made.prepared(inside, argv, environment, tag)
 
     def can_look(self, workspace: Path) -> bool:
         """Return whether what only looks can run inside: nothing less than the whole will do. Blocks."""
         return self.can_mask() and not self.unfit(workspace)
-
-    def looking(
-        self,
-        argv: Sequence[str],
-        *,
-        workspace: Path,
-        environment: Mapping[str, str],
-        tag: Mapping[str, str],
-        places: Mapping[str, Place | None],
-    ) -> Prepared:
-        """Return a command that only looks, ready to start inside, where it sees these places alone.
-
-        Raises:
-            OSError: it cannot be prepared. Nothing was started.
-        """
-        made = self._measured()[1]
-        if not isinstance(made, Machinery) or not self.can_look(workspace):
-            raise OSError("there is no sandbox any more")
-        return Prepared(
-            made,
-            argv,
-            workspace=workspace,
-            environment=environment,
-            tag=tag,
-            looks_at=places,
-        )
 
     def can_mask(self) -> bool:
         """Return whether a command can be kept from reading names of a workspace. Blocks."""

@@ -15,15 +15,14 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from midstream.system.supervisor import DROPPED
 from midstream.tools.sandbox.bwrap import stamp_of, trusted_program
-from midstream.tools.sandbox.guarded_files import LOCKED, NOTHING, Guarded
-from midstream.tools.sandbox.launch import variables_inside
-from midstream.tools.sandbox.masks import NO_MASKS, Masks
+from midstream.tools.sandbox.guarded_files import LOCKED, NOTHING
+from midstream.tools.sandbox.launch import Inside, variables_inside
 from midstream.tools.sandbox.mounts import (
     home_of,
     needed_beside,
@@ -31,9 +30,6 @@ from midstream.tools.sandbox.mounts import (
     secrets_of,
     tool_chains,
 )
-
-if TYPE_CHECKING:
-    from midstream.tools.sandbox.proxy import Proxy
 
 PLACES: Final = ("/usr/bin/sandbox-exec",)
 """Where the system has it. PATH is not asked: a workspace can put itself there."""
@@ -161,30 +157,24 @@ class Seatbelt(msgspec.Struct, frozen=True, kw_only=True):
 
     def prepared(
         self,
+        inside: Inside,
         argv: Sequence[str],
-        *,
-        workspace: Path,
         environment: Mapping[str, str],
         tag: Mapping[str, str],
-        network: bool = False,
-        proxy: "Proxy | None" = None,
-        guarded: Guarded = NOTHING,
-        masks: Masks = NO_MASKS,
-        stdin: int | None = None,
-        readable: Sequence[Path] = (),
     ) -> "Sealed":
         """Return a command to start in there.
 
         Raises:
             OSError: it cannot be prepared.
         """
-        if proxy is not None:
+        if inside.proxy is not None:
             raise OSError(
                 "in the sandbox of macOS a command reaches any host or none: name no hosts, or true"
             )
         scratch = os.path.realpath(tempfile.mkdtemp(prefix="midstream-sandbox-"))
         try:
-            root, home = os.path.realpath(workspace), home_of(environment)
+            root, home = os.path.realpath(inside.workspace), home_of(environment)
+            guarded, masks = inside.guarded or NOTHING, inside.masks
             real = Path(root)
             doors = (*masks.names, *guarded.sockets, *guarded.pipes, *secrets_of(os.listdir(root)))
             beside = needed_beside(real, home, has_history=".git" not in masks.names)
@@ -192,23 +182,23 @@ class Seatbelt(msgspec.Struct, frozen=True, kw_only=True):
             allowed = Allowed(
                 workspace=root,
                 scratch=scratch,
-                readable=(*chains, *beside, *map(str, readable)),
+                readable=(*chains, *beside, *map(str, inside.readable)),
                 locked=(*guarded.locked, *guarded.installed),
                 unseen=(
                     *(f"{root}/{name}" for name in doors),
                     *ours_within(real, self.hidden),
                 ),
-                network=network,
+                network=inside.network,
             )
-            inside = variables_inside(environment, home, real)
+            variables = variables_inside(environment, home, real)
         except BaseException:
             shutil.rmtree(scratch, ignore_errors=True)
             raise
         return Sealed(
             [self.path, "-p", profile_of(allowed), *argv],
-            {**inside, "TMPDIR": scratch, **tag},
+            {**variables, "TMPDIR": scratch, **tag},
             scratch,
-            DROPPED if stdin is None else stdin,
+            DROPPED if inside.stdin is None else inside.stdin,
         )
 
 
