@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -55,7 +55,7 @@ _KEEP_CHANGE_TIMES: Final = frozenset(
 )
 """ext, XFS, Btrfs, tmpfs, overlay, F2FS, ZFS, bcachefs: statfs(2)'s types. None of a network."""
 _SETTLED_NS: Final = 1_000_000_000
-_FOLDER = os.O_RDONLY | O_DIRECTORY
+FOLDER: Final = os.O_RDONLY | O_DIRECTORY
 
 Identity: TypeAlias = tuple[int, ...]
 
@@ -103,8 +103,55 @@ class _Listing(msgspec.Struct, frozen=True, kw_only=True):
 _EMPTY: Final = _Listing()
 
 
-class _Enough(Exception):
+class Enough(Exception):
     """A bound is met; its text says which."""
+
+
+class BoundedWalk:
+    """A walk below an opened folder that ends, with `Enough`, where there is too much to look at."""
+
+    def __init__(self, root: int, max_names: int = MAX_NAMES, max_s: float = MAX_S) -> None:
+        self._root = root
+        self._max_names = self._left = max_names
+        self._max_s, self._until = max_s, time.monotonic() + max_s
+
+    def _require_bounds(self, parts: tuple[str, ...]) -> None:
+        if len(parts) > MAX_DEPTH:
+            raise Enough(f"its folders are more than {MAX_DEPTH} deep")
+        if time.monotonic() > self._until:
+            raise Enough(f"it takes more than {self._max_s:g} s")
+
+    def _count(self, names: int) -> None:
+        self._left -= names
+        if self._left < 0:
+            raise Enough(f"it has more than {self._max_names:,} names")
+
+    def _entries(self, parts: tuple[str, ...]) -> Iterator["os.DirEntry[str]"]:
+        """Yield what a folder holds, each to be looked at before the next. Raises OSError."""
+        handle = opened(self._root, parts, FOLDER)
+        try:
+            with os.scandir(handle) as entries:
+                for entry in entries:
+                    self._count(1)
+                    yield entry
+        finally:
+            os.close(handle)
+
+    def _require_closed(self, path: str, error: OSError) -> None:
+        """Return where a folder that cannot be read is gone, or closed to whoever runs a command, too."""
+        if error.errno in _GONE or (error.errno == errno.EACCES and not self._is_ours(path)):
+            return
+        raise Enough(f"{path or 'the workspace'} cannot be read ({error.strerror})") from error
+
+    def _is_ours(self, path: str) -> bool:
+        """Return whether whoever runs a command here could open a folder that is closed to them."""
+        with suppress(OSError):
+            owner = os.stat(path or ".", dir_fd=self._root, follow_symlinks=False).st_uid
+            return owner == own_user()
+        return True
+
+
+_GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV})
 
 
 class Lookout:
@@ -122,7 +169,7 @@ class Lookout:
         """Return what is guarded now. Blocks, for `MAX_S` at the longest."""
         with self._lock:
             try:
-                root = os.open(self._workspace, _FOLDER | O_CLOEXEC)
+                root = os.open(self._workspace, FOLDER | O_CLOEXEC)
             except OSError as error:
                 return Guarded(shortfall=f"the workspace cannot be read ({error.strerror})")
             try:
@@ -134,7 +181,7 @@ class Lookout:
                 os.close(root)
 
 
-class _Walk:
+class _Walk(BoundedWalk):
     def __init__(
         self,
         root: int,
@@ -142,9 +189,8 @@ class _Walk:
         max_names: int,
         max_s: float,
     ) -> None:
-        self._root, self._before = root, before
-        self._max_names = self._left = max_names
-        self._max_s, self._until = max_s, time.monotonic() + max_s
+        super().__init__(root, max_names, max_s)
+        self._before = before
         self._device = os.fstat(root).st_dev
         self._keeps_times = file_system(root) in _KEEP_CHANGE_TIMES
         self.kept: dict[str, tuple[Identity, _Listing]] = {}
@@ -172,9 +218,9 @@ class _Walk:
                 for name in listing.doors:
                     self._sort_door(before + name, sockets, pipes)
                 if max(len(locked) + len(installed), len(sockets) + len(pipes)) > MAX_LOCKS:
-                    raise _Enough(f"more than {MAX_LOCKS} names in it have to be locked")
+                    raise Enough(f"more than {MAX_LOCKS} names in it have to be locked")
                 folders += [(*parts, name) for name in listing.below]
-        except _Enough as enough:
+        except Enough as enough:
             shortfall = str(enough)
         return Guarded(
             locked=tuple(locked[:MAX_LOCKS]),
@@ -186,10 +232,7 @@ class _Walk:
         )
 
     def _listing(self, parts: tuple[str, ...]) -> _Listing:
-        if len(parts) > MAX_DEPTH:
-            raise _Enough(f"its folders are more than {MAX_DEPTH} deep")
-        if time.monotonic() > self._until:
-            raise _Enough(f"it takes more than {self._max_s:g} s")
+        self._require_bounds(parts)
         path = "/".join(parts)
         try:
             about = os.stat(path or ".", dir_fd=self._root, follow_symlinks=False)
@@ -208,44 +251,25 @@ class _Walk:
                 if not (is_settled and self._keeps_times and about.st_dev == self._device):
                     return listing
         except OSError as error:
-            if error.errno in _GONE or (error.errno == errno.EACCES and not self._is_ours(path)):
-                return _EMPTY
-            raise _Enough(f"{path or 'the workspace'} cannot be read ({error.strerror})") from error
+            self._require_closed(path, error)
+            return _EMPTY
         self.kept[path] = (stamp, listing)
         return listing
-
-    def _count(self, names: int) -> None:
-        self._left -= names
-        if self._left < 0:
-            raise _Enough(f"it has more than {self._max_names:,} names")
-
-    def _is_ours(self, path: str) -> bool:
-        """Return whether whoever runs a command here could open a folder that is closed to them."""
-        with suppress(OSError):
-            owner = os.stat(path or ".", dir_fd=self._root, follow_symlinks=False).st_uid
-            return owner == own_user()
-        return True
 
     def _read(self, parts: tuple[str, ...]) -> _Listing:
         folders: list[str] = []
         files: list[str] = []
         links: list[str] = []
         doors: list[str] = []
-        handle = opened(self._root, parts, _FOLDER)
-        try:
-            with os.scandir(handle) as entries:
-                for entry in entries:
-                    self._count(1)
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.name)
-                    elif entry.is_file(follow_symlinks=False):
-                        files.append(entry.name)
-                    elif entry.is_symlink():
-                        links.append(entry.name)
-                    else:
-                        doors.append(entry.name)
-        finally:
-            os.close(handle)
+        for entry in self._entries(parts):
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            elif entry.is_file(follow_symlinks=False):
+                files.append(entry.name)
+            elif entry.is_symlink():
+                links.append(entry.name)
+            else:
+                doors.append(entry.name)
         count = len(folders) + len(files) + len(links) + len(doors)
         if parts and parts[-1] == "node_modules":
             there = tuple(name for name in folders if name == ".bin")
@@ -314,9 +338,6 @@ class _Walk:
                     which += (about.st_size, about.st_mtime_ns, about.st_ctime_ns)
                 found[path] = which
         return found
-
-
-_GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV})
 
 
 def _is_guarded(parts: tuple[str, ...], name: str, *, is_open: bool) -> bool:

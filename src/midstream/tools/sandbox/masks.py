@@ -10,10 +10,8 @@ lead to what is put out of sight under its own name. A walk that met a bound say
 nothing is put out of sight, and a person is asked.
 """
 
-import errno
 import os
 import stat
-import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,20 +19,17 @@ from typing import Final
 
 import msgspec
 
-from midstream.config.portable import O_CLOEXEC, O_DIRECTORY, own_user
+from midstream.config.portable import O_CLOEXEC
 from midstream.safety.protected import folded
 from midstream.safety.rules import Rule
 from midstream.system.git import leads_away
-from midstream.system.openat2 import opened
-from midstream.tools.sandbox.guarded_files import MAX_DEPTH, MAX_NAMES, MAX_S
+from midstream.tools.sandbox.guarded_files import FOLDER, MAX_NAMES, BoundedWalk, Enough
 
 MAX_MASKS: Final = 200
 """Names to be put out of sight, with the folders above them: each is a mount."""
 
 HISTORIES: Final = frozenset({".git", ".hg", ".svn", ".jj", ".sl", ".bzr", ".pijul", "_darcs"})
 """Folders that hold what files were before."""
-
-_FOLDER = os.O_RDONLY | O_DIRECTORY
 
 
 class Masks(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,36 +52,31 @@ class Masks(msgspec.Struct, frozen=True, kw_only=True):
 NO_MASKS: Final = Masks()
 
 
-class _Enough(Exception):
-    """A bound is met, or something cannot be put out of sight; its text says which."""
-
-
 def found_masks(workspace: Path, rules: Sequence[Rule]) -> Masks:
-    """Return what some rules keep from being read, as it is now. Blocks, for `MAX_S` at the longest."""
+    """Return what some rules keep from being read, as it is now. Blocks, for seconds at the longest."""
     try:
-        root = os.open(workspace, _FOLDER | O_CLOEXEC)
+        root = os.open(workspace, FOLDER | O_CLOEXEC)
     except OSError as error:
         return Masks(shortfall=f"the workspace cannot be read ({error.strerror})")
     try:
         found = Masks(names=_Walk(root, workspace, rules).names())
         if len(found.names) + len(found.above) > MAX_MASKS:
-            raise _Enough(f"more than {MAX_MASKS} names would have to be put out of sight")
+            raise Enough(f"more than {MAX_MASKS} names would have to be put out of sight")
         return found
-    except _Enough as enough:
+    except Enough as enough:
         return Masks(shortfall=str(enough))
     finally:
         os.close(root)
 
 
-class _Walk:
+class _Walk(BoundedWalk):
     def __init__(self, root: int, workspace: Path, rules: Sequence[Rule]) -> None:
-        self._root, self._workspace, self._rules = root, workspace, rules
-        self._left = MAX_NAMES
-        self._until = time.monotonic() + MAX_S
+        super().__init__(root, MAX_NAMES)
+        self._workspace, self._rules = workspace, rules
 
     def names(self) -> tuple[str, ...]:
         if any(rule.is_about(()) for rule in self._rules):
-            raise _Enough("a rule keeps the whole workspace from being read")
+            raise Enough("a rule keeps the whole workspace from being read")
         found: list[str] = []
         folders: deque[tuple[tuple[str, ...], tuple[str, ...]]] = deque([((), ())])
         while folders and len(found) <= MAX_MASKS:
@@ -109,7 +99,7 @@ class _Walk:
         if is_folder:
             away = leads_away(place) if name.lower().endswith(".git") else ""
             if away:
-                raise _Enough(away)
+                raise Enough(away)
             return
         try:
             said = "" if place.is_symlink() else place.read_text("utf-8")[:4096]
@@ -119,51 +109,26 @@ class _Walk:
                 )
             )
         except (OSError, ValueError) as error:
-            raise _Enough(f"{name} cannot be read") from error
+            raise Enough(f"{name} cannot be read") from error
         if real.is_relative_to(root) and HISTORIES.isdisjoint(
             map(str.lower, real.relative_to(root).parts)
         ):
-            raise _Enough(f"{name} leads to a repository in another folder")
+            raise Enough(f"{name} leads to a repository in another folder")
 
     def _listed(self, parts: tuple[str, ...]) -> list[tuple[str, bool]]:
         """Return the files and folders of a folder, and of each whether it is one."""
-        if len(parts) > MAX_DEPTH:
-            raise _Enough(f"its folders are more than {MAX_DEPTH} deep")
-        if time.monotonic() > self._until:
-            raise _Enough(f"it takes more than {MAX_S:g} s")
-        try:
-            handle = opened(self._root, parts, _FOLDER)
-        except OSError as error:
-            if error.errno in _GONE or (error.errno == errno.EACCES and not self._is_ours(parts)):
-                return []
-            raise _Enough(f"{'/'.join(parts)} cannot be read ({error.strerror})") from error
+        self._require_bounds(parts)
         found: list[tuple[str, bool]] = []
         try:
-            with os.scandir(handle) as entries:
-                for entry in entries:
-                    self._left -= 1
-                    if self._left < 0:
-                        raise _Enough(f"it has more than {MAX_NAMES:,} names")
-                    is_folder = entry.is_dir(follow_symlinks=False)
-                    is_link = entry.is_symlink()
-                    if is_folder or entry.is_file(follow_symlinks=False):
-                        found.append((entry.name, is_folder))
-                    elif is_link and entry.name.lower() in HISTORIES:
-                        found.append((entry.name, False))
-        finally:
-            os.close(handle)
+            for entry in self._entries(parts):
+                is_folder = entry.is_dir(follow_symlinks=False)
+                is_history = entry.is_symlink() and entry.name.lower() in HISTORIES
+                if is_folder or is_history or entry.is_file(follow_symlinks=False):
+                    found.append((entry.name, is_folder))
+        except OSError as error:
+            self._require_closed("/".join(parts), error)
+            return []
         return sorted(found)
-
-    def _is_ours(self, parts: tuple[str, ...]) -> bool:
-        """Return whether whoever runs a command here could open a folder that is closed to them."""
-        try:
-            about = os.stat("/".join(parts) or ".", dir_fd=self._root, follow_symlinks=False)
-        except OSError:
-            return True
-        return about.st_uid == own_user()
-
-
-_GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV})
 
 
 def is_folder(path: Path) -> bool | None:
