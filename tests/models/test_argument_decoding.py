@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.safety.decoding import BadArguments, clean, decode_arguments
+from midstream.safety.decoding import BadValue, clean, decode_arguments
 
 
 def test_an_object_is_its_value() -> None:
@@ -44,7 +44,7 @@ def test_nothing_is_no_arguments(sent: str) -> None:
     ids=lambda value: value[:20],
 )
 def test_what_must_not_come_in_is_refused_in_words(sent: str, why: str) -> None:
-    with pytest.raises(BadArguments, match=why):
+    with pytest.raises(BadValue, match=why):
         decode_arguments(sent)
 
 

@@ -47,7 +47,7 @@ from midstream.models.provider_errors import (
 )
 from midstream.models.reply_stream import Answer, Heard, SentCall, Speaker
 from midstream.runtime.ports import Clock, Model, ModelReply, ModelRequest, ReplyListener, Validator
-from midstream.safety.decoding import BadArguments, clean, decode_arguments
+from midstream.safety.decoding import BadValue, clean, decode_arguments
 from midstream.system.offloop import in_thread
 
 if TYPE_CHECKING:
@@ -369,7 +369,7 @@ class AIAPIClient:
         spec = tools.get(name)
         try:
             arguments = await in_thread(lambda: decode_arguments(call.arguments))
-        except BadArguments as error:
+        except BadValue as error:
             why = f"The arguments of {name} cannot be used: {error}."
             if is_cut:
                 why += " Your reply was cut off at its limit: send less at a time."

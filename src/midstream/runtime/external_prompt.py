@@ -17,7 +17,7 @@ from midstream.language.plan import parsing_tools
 from midstream.language.spec import ParsingTool
 from midstream.runtime.agent import IN_WORKTREE_WORDS, WorkflowAgent
 from midstream.runtime.ports import Validator
-from midstream.safety.decoding import BadArguments, decode_arguments
+from midstream.safety.decoding import BadValue, decode_arguments
 
 CUT = "[You were interrupted in the middle of your reply, and may not remember it. You had said so far:]"
 CUT_WITHOUT_WORDS = "[You were interrupted before you had said anything.]"
@@ -152,7 +152,7 @@ def structured(
         return (RequestedCall(name=tool.name, arguments={}, problem=problem),)
     try:
         arguments = decode_arguments(block)
-    except BadArguments as error:
+    except BadValue as error:
         problem = f"The JSON at the end of your answer cannot be used: {error}."
         return (RequestedCall(name=tool.name, arguments={}, problem=problem),)
     misfit = validate(arguments, tool.parameters)

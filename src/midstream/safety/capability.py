@@ -80,12 +80,19 @@ class Capability(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return _WILDCARDS.sub(r"\\\g<0>", self.target)
 
 
+PURPOSES: Final[dict[str, "Purpose"]] = {
+    "read": "read",
+    "write": "write",
+    "write_protected": "write",
+}
+"""What a file is opened for, by the kinds that are about files."""
+
+
 def forbids_secrets(request: Capability) -> str:
     """Object to secret files and to nothing else: what a context does that no policy stands behind."""
     from midstream.safety.protected import classify_path  # no call comes before the prompt
 
-    purposes: dict[str, Purpose] = {"read": "read", "write": "write", "write_protected": "write"}
-    purpose = purposes.get(request.kind)
+    purpose = PURPOSES.get(request.kind)
     if purpose is None:
         return ""
     standing, reason = classify_path(request.target, purpose)

@@ -23,10 +23,6 @@ class BadValue(ValueError):
     """Why a foreign text cannot be used: words that say "they" of what it holds."""
 
 
-class BadArguments(BadValue):
-    """Why a tool call's arguments cannot be used, in words for the model."""
-
-
 def clean(text: str) -> str:
     """Return the text with lone surrogates and NULs as U+FFFD; surrogate pairs become their sign."""
     if "\x00" in text:
@@ -44,14 +40,9 @@ def decode_arguments(text: str) -> dict[str, Json]:
     """Return the arguments a model sent as JSON text. No text at all means no arguments.
 
     Raises:
-        BadArguments: they are no JSON object, or hold what must not come in.
+        BadValue: they are no JSON object, or hold what must not come in.
     """
-    if not text.strip():
-        return {}
-    try:
-        return decode_object(text)
-    except BadValue as error:
-        raise BadArguments(str(error)) from None
+    return decode_object(text) if text.strip() else {}
 
 
 def decode_object(text: str, *, max_chars: int = MAX_CHARS) -> dict[str, Json]:
@@ -79,11 +70,11 @@ def decode_object(text: str, *, max_chars: int = MAX_CHARS) -> dict[str, Json]:
         raise BadValue(f"they are not JSON: {error}") from None
     if not isinstance(value, dict):
         raise BadValue(f"they are a JSON {_KINDS[type(value)]}, not an object")
-    checked: dict[str, Json] = _checked(value, 1)
-    return checked
+    found: dict[str, Json] = checked(value)
+    return found
 
 
-def checked(value: Json) -> Json:
+def checked(value: Json, depth: int = 1) -> Json:
     """Return a value somebody else has decoded, as `decode_object` would have let it in.
 
     Keys that stood twice cannot be seen any more.
@@ -91,7 +82,23 @@ def checked(value: Json) -> Json:
     Raises:
         BadValue: it holds what must not come in.
     """
-    return _checked(value, 1)
+    if depth > MAX_DEPTH:
+        raise BadValue(_TOO_DEEP)
+    if isinstance(value, str):
+        if "\x00" in value:
+            raise BadValue("a string in them holds the character NUL")
+        return clean(value)
+    if isinstance(value, dict):
+        return {checked(key, depth): checked(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [checked(item, depth + 1) for item in value]
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int) and not _LEAST <= value <= _MOST:
+        raise BadValue("a number in them does not fit 64 bits")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadValue("a number in them is not finite")
+    return value
 
 
 _TOO_DEEP = f"they are nested deeper than {MAX_DEPTH} levels"
@@ -131,23 +138,3 @@ def _whole(digits: str) -> int:
 
 
 _INT_DIGITS, _LEAST, _MOST = 20, -(2**63), 2**64 - 1
-
-
-def _checked(value: Json, depth: int) -> Json:
-    if depth > MAX_DEPTH:
-        raise BadValue(_TOO_DEEP)
-    if isinstance(value, str):
-        if "\x00" in value:
-            raise BadValue("a string in them holds the character NUL")
-        return clean(value)
-    if isinstance(value, dict):
-        return {_checked(key, depth): _checked(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_checked(item, depth + 1) for item in value]
-    if isinstance(value, bool) or value is None:
-        return value
-    if isinstance(value, int) and not _LEAST <= value <= _MOST:
-        raise BadValue("a number in them does not fit 64 bits")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise BadValue("a number in them is not finite")
-    return value

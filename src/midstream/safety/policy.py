@@ -21,8 +21,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from midstream.language.errors import clip
-from midstream.safety.capability import Capability, Kind, PermissionMode, SandboxLevel
-from midstream.safety.protected import Purpose, classify_path
+from midstream.safety.capability import PURPOSES, Capability, Kind, PermissionMode, SandboxLevel
+from midstream.safety.protected import classify_path
 from midstream.safety.rules import ANY_HOST, MCP_HOST, Rule, is_obscure, known_rule
 from midstream.safety.sanitize import sanitized
 
@@ -163,15 +163,8 @@ def _is_harmless(argv: tuple[str, ...]) -> bool:
     return is_harmless(argv)
 
 
-_PURPOSES: Final[dict[str, Purpose]] = {
-    "read": "read",
-    "write": "write",
-    "write_protected": "write",
-}
-
-
 def _judged_alone(request: Capability, policy: Policy, rules: _Rules) -> _Finding:
-    purpose = _PURPOSES.get(request.kind)
+    purpose = PURPOSES.get(request.kind)
     standing, why = ("plain", "") if purpose is None else classify_path(request.target, purpose)
     if standing == "secret" and (refused := _secret(request, why, rules)) is not None:
         return refused

@@ -67,12 +67,12 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
 }
 
 
-def is_harmless(argv: Sequence[str]) -> bool:
+def is_harmless(argv: tuple[str, ...]) -> bool:
     """Return whether a command only looks at files of the workspace, if the edge finds it so, too."""
     return prepared(argv) is not None
 
 
-def reads_more(argv: Sequence[str]) -> bool:
+def reads_more(argv: tuple[str, ...]) -> bool:
     """Return whether a command may show what is in files that it does not name."""
     known = prepared(argv)
     return known is None or known.reads_below or _SECRET_PATHSPECS[0] in known.arguments
@@ -93,14 +93,10 @@ def leaving_out(known: Prepared, globs: Sequence[str]) -> Prepared | None:
     return msgspec.structs.replace(known, arguments=more)
 
 
-def prepared(argv: Sequence[str]) -> Prepared | None:
-    """Return how to start a harmless command, None for every other one."""
-    return _prepared(tuple(argv))
-
-
 @lru_cache(maxsize=512)
-def _prepared(argv: tuple[str, ...]) -> Prepared | None:
-    if not argv or not all(map(_is_clean, argv)):
+def prepared(argv: tuple[str, ...]) -> Prepared | None:
+    """Return how to start a harmless command, None for every other one."""
+    if not argv or any(len(word) > 1_000 or _UNCLEAN.search(word) for word in argv):
         return None
     name = " ".join(argv[:2] if argv[0] == "git" else argv[:1])
     build = _BUILDS.get(name)
@@ -111,10 +107,6 @@ def _prepared(argv: tuple[str, ...]) -> Prepared | None:
 
 
 _UNCLEAN = re.compile(r"[^\x20-\x7e]")
-
-
-def _is_clean(word: str) -> bool:
-    return len(word) <= 1_000 and not _UNCLEAN.search(word)
 
 
 # --- flags ----------------------------------------------------------------------------------

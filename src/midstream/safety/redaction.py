@@ -385,14 +385,10 @@ def _without(text: str, begin: int, end: int, found: list[_Found], *, is_inside:
         if each.start < upto or each.rank == _GOING_ON:
             upto = max(upto, each.end)
             continue
-        parts += [text[max(at, upto) : each.start], _placeholder(each.name)]
+        parts += [text[max(at, upto) : each.start], f"[redacted: {each.name}]"]
         upto = each.end
     parts.append(text[max(at, upto) : end])
     return "".join(parts)
-
-
-def _placeholder(name: str) -> str:
-    return f"[redacted: {name}]"
 
 
 def holds_placeholder(value: Json) -> bool:

@@ -29,6 +29,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import lru_cache
+from operator import eq, itemgetter
 from typing import Final, NoReturn, TypeAlias, TypeVar, get_args
 
 import msgspec
@@ -108,7 +109,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             case "net":
                 return _covers_host(self.chars, capability.target)
             case "tool" | "ask_user":
-                return _fits(self.chars, _nfc(capability.target), _same_char)
+                return _fits(self.chars, _nfc(capability.target), eq)
 
     def _covers_words(self, argv: tuple[str, ...]) -> bool:
         """Return whether an argv is what the words say; a wildcard stands for data alone."""
@@ -120,12 +121,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         from midstream.safety.flags import data_in  # few commands get this far
 
         items = tuple(zip(argv, data_in(argv), strict=True))
-        return _fits(self.words, items, _is_word, is_wild=_is_data)
+        return _fits(self.words, items, lambda word, item: word == item[0], is_wild=itemgetter(1))
 
     def stops_at(self, capability: Capability) -> str:
         """Return the word of a command that no wildcard stands for, if only that keeps it uncovered."""
         argv = _composed(capability.argv)
-        if capability.kind != self.kind or not argv or not _fits(self.words, argv, _same_word):
+        if capability.kind != self.kind or not argv or not _fits(self.words, argv, eq):
             return ""
         from midstream.safety.flags import data_in
 
@@ -138,7 +139,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         match self.kind, capability.kind:
             case ("exec", "exec" | "outside") | ("outside", "outside"):
                 for argv in _started(capability.argv):
-                    if _fits(self.loose_words, argv, _alike_word):
+                    if _fits(self.loose_words, argv, lambda a, b: a.casefold() == b.casefold()):
                         return True
                 return any(self._is_mentioned(line) for line in _lines_within(capability.argv))
             case "exec", "shell":
@@ -357,16 +358,12 @@ def _nfc(text: str) -> str:
 # --- wildcards ------------------------------------------------------------------------------
 
 
-def _any(_item: object) -> bool:
-    return True
-
-
 def _fits(
     pattern: Sequence[_P | _Wild],
     items: Sequence[_I],
     is_same: Callable[[_P, _I], bool],
     *,
-    is_wild: Callable[[_I], bool] = _any,
+    is_wild: Callable[[_I], bool] = lambda _item: True,
 ) -> bool:
     """Return whether items are what a pattern says, in at most their product of steps.
 
@@ -395,10 +392,6 @@ def _fits(
         else:
             return False
     return all(each is _Wild.MANY for each in pattern[at:])
-
-
-def _same_char(wanted: str, found: str) -> bool:
-    return wanted == found
 
 
 def _read_chars(pattern: str, *, ask_one: bool = True) -> _Chars:
@@ -505,22 +498,6 @@ def _composed(argv: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(_nfc, argv))
 
 
-def _same_word(wanted: str, found: str) -> bool:
-    return wanted == found
-
-
-def _is_word(wanted: str, found: tuple[str, bool]) -> bool:
-    return wanted == found[0]
-
-
-def _is_data(found: tuple[str, bool]) -> bool:
-    return found[1]
-
-
-def _alike_word(wanted: str, found: str) -> bool:
-    return wanted == found or wanted.casefold() == found.casefold()
-
-
 def _program(word: str) -> str:
     """Return the name of a program without its folder, as any file system could take it."""
     return word.rpartition("/")[2].casefold() or word.casefold()
@@ -591,7 +568,7 @@ def _path_parts(path: str) -> tuple[str, ...] | None:
 def _same_part(wanted: Sequence[str | _Wild], found: str) -> bool:
     if isinstance(wanted, str):
         return wanted == found
-    return _fits(wanted, found, _same_char)
+    return _fits(wanted, found, eq)
 
 
 def _alike_part(wanted: Sequence[str | _Wild], found: str) -> bool:
@@ -601,7 +578,7 @@ def _alike_part(wanted: Sequence[str | _Wild], found: str) -> bool:
     loose: list[str | _Wild] = []
     for char in wanted:
         loose += [char] if isinstance(char, _Wild) else folded(char)
-    return _fits(loose, found, _same_char)
+    return _fits(loose, found, eq)
 
 
 # --- hosts ----------------------------------------------------------------------------------
