@@ -14,8 +14,7 @@ import pytest
 
 from midstream.agents import agent_process, presets
 from midstream.agents.external_agents import AcpAgents
-from midstream.agents.patience import Patience
-from midstream.agents.presets import PRESETS, resolve
+from midstream.agents.presets import PRESETS, Patience, resolve
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import AGENT_PRESETS, Outcome
 from midstream.runtime.ports import (

@@ -26,8 +26,7 @@ from midstream.agents.json_rpc import (
     no_method,
     params_of,
 )
-from midstream.agents.patience import Patience
-from midstream.agents.presets import Launch
+from midstream.agents.presets import Launch, Patience
 from midstream.agents.tool_calls import Known, read_update
 from midstream.agents.turn import MAX_CALLS, TooMuch, Turn
 from midstream.core.events import Usage

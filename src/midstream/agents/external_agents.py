@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from midstream.agents.patience import Patience
-from midstream.agents.presets import resolve
+from midstream.agents.presets import Patience, resolve
 from midstream.runtime.ports import ExternalListener, ExternalPrompt, ModelReply
 from midstream.system.offloop import in_thread
 

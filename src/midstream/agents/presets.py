@@ -1,4 +1,4 @@
-"""The agents known by name: how each is started and told to ask, and what it is found as on this machine.
+"""The agents known by name: how each is started, told to ask and waited for, and as what it is found here.
 
 Nothing is installed or fetched: a preset is a program of the person's own, on the PATH or where `npx` has
 kept it. A preset is put into the mode in which it asks before it does anything, since it is our policy
@@ -112,6 +112,17 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     mode: str = ""
     login: str = ""
     reads: bool = True
+
+
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """How long an agent is waited for, in seconds: to begin, while it is silent, while it is silent and a
+    call of its own is under way, and to end a turn that is to be stopped.
+    """
+
+    start_s: float = 90.0
+    idle_s: float = 300.0
+    working_s: float = 3_600.0
+    cancel_s: float = 3.0
 
 
 def resolve(acp: str | tuple[str, ...], *, workspace: Path, environ: Mapping[str, str]) -> Launch:

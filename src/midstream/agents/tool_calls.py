@@ -6,12 +6,19 @@ out, never the call itself.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 from msgspec.structs import replace
 
-from midstream.agents.acp_messages import Content, Diff, TextContent, ToolCallUpdate
+from midstream.agents.acp_messages import (
+    Content,
+    Diff,
+    TextContent,
+    ToolCallStatus,
+    ToolCallUpdate,
+    ToolKind,
+)
 from midstream.agents.json_rpc import Params
 from midstream.language.names import Json, Outcome
 from midstream.runtime.ports import ExternalCall, ProposedText
@@ -20,23 +27,7 @@ MAX_RESULT_CHARS: Final = 100_000
 _MAX_ID = 200
 _MAX_TITLE = 2_000
 _MAX_PATHS = 100
-_KINDS: Final = frozenset(
-    (
-        "read",
-        "edit",
-        "delete",
-        "move",
-        "search",
-        "execute",
-        "think",
-        "fetch",
-        "switch_mode",
-        "other",
-    )
-)
 _CHANGES: Final = frozenset(("edit", "delete", "move"))
-_STATUSES: Final = frozenset(("pending", "in_progress", "completed", "failed"))
-_CONTENT: Final = frozenset(("content", "diff", "terminal"))
 
 
 class Known(msgspec.Struct):
@@ -101,8 +92,8 @@ def read_update(told: Params) -> ToolCallUpdate:
     if isinstance(title := told.get("title"), str):
         less["title"] = title
     if isinstance(kind := told.get("kind"), str):
-        less["kind"] = kind if kind in _KINDS else "other"
-    if told.get("status") in _STATUSES:
+        less["kind"] = kind if kind in get_args(ToolKind) else "other"
+    if told.get("status") in get_args(ToolCallStatus):
         less["status"] = told["status"]
     for key in ("content", "locations"):
         if isinstance(entries := told.get(key), list):

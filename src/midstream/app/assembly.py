@@ -276,7 +276,7 @@ def _agents(config: ConfigManager) -> "ExternalAgents | None":
     was chosen, that stands in for them, too.
     """
     from midstream.agents.external_agents import AcpAgents
-    from midstream.agents.patience import Patience
+    from midstream.agents.presets import Patience
     from midstream.models.endpoints import is_offline
 
     if all(is_offline(name) for name in config.models.values()):

@@ -18,7 +18,6 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from midstream.system.programs import found_program
 from midstream.system.supervisor import DROPPED, PIPED, Child
 from midstream.views.cells import shortened
 
@@ -286,9 +285,3 @@ def _grouped(tags: list[dict[str, object]]) -> Definitions:
         msgspec.structs.replace(each, members=tuple(members.get(each.name, ())[:MAX_MEMBERS]))
         for each in sorted(found.values(), key=lambda each: each.line)
     )
-
-
-def find_ctags(root: Path) -> Ctags | None:
-    """Return a ctags that is ready, None where none is installed."""
-    program = found_program("ctags", root)
-    return None if program is None else Ctags(program)

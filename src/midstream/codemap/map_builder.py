@@ -10,7 +10,6 @@ import msgspec
 from midstream.codemap.definitions import (
     Ctags,
     Definitions,
-    find_ctags,
     match_patterns,
     read_python,
 )
@@ -27,6 +26,7 @@ from midstream.codemap.ranking import (
 )
 from midstream.codemap.source_files import FILE_S, at_most, count_changes, list_files, read_source
 from midstream.core.costs import counted
+from midstream.system.programs import found_program
 from midstream.views.cells import shortened
 
 MAX_FILES: Final = 50_000
@@ -182,7 +182,8 @@ class Reader:
     def _found(self) -> Ctags | None:
         if not self._has_looked:
             self._has_looked = True
-            self._ctags = find_ctags(self._root)
+            program = found_program("ctags", self._root)
+            self._ctags = None if program is None else Ctags(program)
         return self._ctags
 
     def close(self) -> None:

@@ -28,7 +28,6 @@ from midstream.core.summaries import SUMMARY_STATE
 from midstream.language.errors import AuthorMistake
 from midstream.language.names import Json
 from midstream.language.offline_replies import DEFAULT, Book, Scene
-from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 
 LABEL: Final = "[offline]"
@@ -107,8 +106,10 @@ class OfflineModel:
             RequestedCall(name=call.name, arguments=_filled_in(call.arguments, facts))
             for call in scene.calls
         )
-        if request.must_call and not _answers(calls, request.tools):
-            calls = (*calls, _smallest_call(request.tools[-1]))
+        if request.must_call and not {c.name for c in calls} & {t.name for t in request.tools}:
+            tool = request.tools[-1]
+            made = RequestedCall(name=tool.name, arguments=smallest(tool.parameters) or {})
+            calls = (*calls, made)
         words = filled(scene.text, facts) or f"({', '.join(c.name for c in calls) or 'nothing'})"
         text = f"{LABEL} {words.strip()}"
         for piece in pieces(text):
@@ -265,14 +266,6 @@ def _last_tool_result(messages: tuple[Message, ...]) -> Json:
 def pieces(text: str) -> list[str]:
     """Return the text in pieces of a few characters, as a model streams it."""
     return re.findall(r"\s*\S{1,8}|\s+", text)
-
-
-def _answers(calls: tuple[RequestedCall, ...], tools: tuple[ToolSpec, ...]) -> bool:
-    return any(call.name == tool.name for call in calls for tool in tools)
-
-
-def _smallest_call(tool: ToolSpec) -> RequestedCall:
-    return RequestedCall(name=tool.name, arguments=smallest(tool.parameters) or {})
 
 
 MAX_ITEMS = 100

@@ -353,7 +353,9 @@ def opened_below(folder: int, name: str) -> Iterator[int]:
 
 
 def parent_of(place: Place) -> Place:
-    """Return the folder a file's place is in."""
+    """Return the folder a file is in. Raises UserMistake for the workspace itself, which is none."""
+    if not place.parts:
+        raise UserMistake("'.' is a folder.", hint="Use list_directory for folders.")
     return Place(root=place.root, parts=place.parts[:-1])
 
 
@@ -365,8 +367,6 @@ def read_bytes(place: Place, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
             another name (a hard link) of a secret, or midstream's own.
         WorldTrouble: it cannot be read.
     """
-    if not place.parts:
-        raise UserMistake("'.' is a folder.", hint="Use list_directory for folders.")
     with opened_folder(parent_of(place)) as folder:
         return read_in(folder, place, max_bytes=max_bytes)
 
@@ -378,8 +378,6 @@ def read_in_slices(
 
     `check` is called between two slices; it ends the reading by raising.
     """
-    if not place.parts:
-        raise UserMistake("'.' is a folder.", hint="Use list_directory for folders.")
     data = bytearray()
     with (
         opened_folder(parent_of(place)) as folder,
@@ -397,8 +395,6 @@ _SLICE: Final = 1 << 18
 
 def first_bytes(place: Place, count: int) -> bytes:
     """Return how a regular file begins, however large it is; raises as `read_bytes` does."""
-    if not place.parts:
-        raise UserMistake("'.' is a folder.", hint="Use list_directory for folders.")
     with (
         opened_folder(parent_of(place)) as folder,
         _readable(folder, place, sys.maxsize) as handle,

@@ -98,22 +98,7 @@ class Metric(msgspec.Struct, frozen=True):
     bounds: tuple[float, ...] = ()
 
 
-_SECONDS: Final = (
-    0.01,
-    0.02,
-    0.04,
-    0.08,
-    0.16,
-    0.32,
-    0.64,
-    1.28,
-    2.56,
-    5.12,
-    10.24,
-    20.48,
-    40.96,
-    81.92,
-)
+_SECONDS: Final = tuple(0.01 * 2**power for power in range(14))
 _LONG: Final = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1800, 3600, 14400, 86400)
 _TOKENS: Final = tuple(float(4**power) for power in range(14))
 

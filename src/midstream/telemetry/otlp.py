@@ -39,7 +39,12 @@ def span(span: Span) -> bytes:
         (
             *(_block(1, span.trace), _block(2, span.id)),
             *([_block(4, span.parent)] if span.parent else []),
-            *(_text(5, span.name), _number(6, span.kind), _time(7, span.start), _time(8, span.end)),
+            *(
+                _text(5, span.name),
+                _number(6, span.kind),
+                _fixed(7, span.start),
+                _fixed(8, span.end),
+            ),
             *_attributes(9, span.attributes),
             *(_block(11, _event(event)) for event in span.events),
             _number(12, span.dropped_events),
@@ -64,7 +69,7 @@ def metrics(figures: Iterable[Figure], start: int) -> Iterator[bytes]:
 
 
 def _point(figure: Figure, start: int) -> bytes:
-    times = _time(2, min(start, figure.at)) + _time(3, figure.at)
+    times = _fixed(2, min(start, figure.at)) + _fixed(3, figure.at)
     if not figure.metric.bounds:
         amount = figure.total
         told = _double(4, amount) if isinstance(amount, float) else _fixed(6, amount)
@@ -82,7 +87,7 @@ def _point(figure: Figure, start: int) -> bytes:
 
 
 def _event(event: Event) -> bytes:
-    return _time(1, event.at) + _text(2, event.name) + b"".join(_attributes(3, event.attributes))
+    return _fixed(1, event.at) + _text(2, event.name) + b"".join(_attributes(3, event.attributes))
 
 
 def _link(link: Link) -> bytes:
@@ -132,10 +137,6 @@ def _key(field: int, wire: int) -> bytes:
 
 def _number(field: int, number: int) -> bytes:
     return _key(field, 0) + _varint(number) if number else b""
-
-
-def _time(field: int, nanoseconds: int) -> bytes:
-    return _fixed(field, nanoseconds)
 
 
 def _fixed(field: int, number: int) -> bytes:

@@ -58,10 +58,6 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     content: bool = False
 
 
-def _endpoint_of(signal: str) -> str:
-    return f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"
-
-
 def destination(
     environ: Mapping[str, str], *, url: str = "", content: bool = False
 ) -> Destination | None:
@@ -79,7 +75,9 @@ def destination(
         own = signal.upper()
         off = said(f"OTEL_{own}_EXPORTER", "otlp").strip().lower() == "none" and not url
         base = (url or said(ENDPOINT) or LOCAL).rstrip("/").removesuffix("/v1/traces")
-        place = ("" if url else said(_endpoint_of(own), "")) or f"{base}/v1/{signal}"
+        place = (
+            "" if url else said(f"OTEL_EXPORTER_OTLP_{own}_ENDPOINT", "")
+        ) or f"{base}/v1/{signal}"
         places[signal] = "" if off else _address(place)
         given = said(f"OTEL_EXPORTER_OTLP_{own}_HEADERS") or said("OTEL_EXPORTER_OTLP_HEADERS", "")
         headers[signal] = _pairs(given)
