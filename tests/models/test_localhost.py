@@ -48,7 +48,7 @@ async def test_the_models_a_server_names_are_found() -> None:
 
     assert found.models == ("qwen3:8b", "org/llama")
     assert found.address == f"http://127.0.0.1:{port}/v1"
-    assert heard[0].startswith(b"GET /v1/models HTTP/1.0\r\n")
+    assert heard[0].startswith(b"GET /v1/models HTTP/1.1\r\n")
 
 
 async def test_an_answer_that_says_its_length_is_not_waited_for_longer() -> None:

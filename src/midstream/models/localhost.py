@@ -103,45 +103,44 @@ def _port_here(address: str) -> int | None:
 
 
 async def _answer(port: int) -> bytes:
+    """Return the body of the answer, b"" for what is none that was asked for."""
+    import h11  # not before somebody is asked
+
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    peer = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_BYTES)
+    headers = [
+        ("Host", f"127.0.0.1:{port}"),
+        ("Accept", "application/json"),
+        ("Connection", "close"),
+    ]
+    asked = h11.Request(method="GET", target="/v1/models", headers=headers)
+    body = b""
     try:
-        # The older protocol: the answer comes in one piece, and its end is the connection's.
-        writer.write(
-            f"GET /v1/models HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n"
-            "Accept: application/json\r\nConnection: close\r\n\r\n".encode("ascii")
-        )
+        writer.write((peer.send(asked) or b"") + (peer.send(h11.EndOfMessage()) or b""))
         await writer.drain()
-        parts: list[bytes] = []
-        size = 0
-        while size < _MAX_BYTES and (part := await reader.read(65_536)):
-            parts.append(part)
-            size += len(part)
-            if _is_whole(answer := b"".join(parts)):
-                return answer
-        return b"".join(parts)
+        while len(body) <= _MAX_BYTES:
+            match peer.next_event():
+                case h11.NEED_DATA:
+                    peer.receive_data(await reader.read(65_536))
+                case h11.Data(data=data):
+                    body += data
+                case h11.Response(status_code=200) | h11.InformationalResponse():
+                    continue
+                case h11.EndOfMessage():
+                    return body
+                case _:
+                    return b""
+        return b""
+    except h11.RemoteProtocolError:
+        return b""
     finally:
         writer.transport.abort()
 
 
-def _is_whole(answer: bytes) -> bool:
-    """Return whether everything announced has come, from a server that lets the connection stay."""
-    head, blank, body = answer.partition(b"\r\n\r\n")
-    if not blank:
-        return False
-    for line in head.split(b"\r\n")[1:]:
-        name, _, value = line.partition(b":")
-        if name.strip().lower() == b"content-length" and value.strip().isdigit():
-            return len(body) >= int(value)
-    return False
-
-
 def _read(program: str, port: int, answer: bytes) -> Endpoint | None:
     """Return what an answer says, None if it is none of a server of models."""
-    head, _, body = answer.partition(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.") or head.split(b" ", 2)[1:2] != [b"200"]:
-        return None
     try:
-        listed = msgspec.json.decode(body, type=_Models).data or []
+        listed = msgspec.json.decode(answer, type=_Models).data or []
     except msgspec.MsgspecError:
         return None
     names = [model.id for model in listed[:_MAX_MODELS] if _is_name(model.id)]
