@@ -4,24 +4,19 @@ git fetches its objects into a folder that is gone afterwards, and what a commit
 one by one. So no filter, hook, attribute or submodule has a say, and no file of it is written.
 """
 
-import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from midstream.language.errors import UserMistake, WorldTrouble
-from midstream.safety import quiet_git
 from midstream.safety.sanitize import sanitized
-from midstream.system.git import git_environment, git_program
-from midstream.system.supervisor import DROPPED, MERGED, run_briefly
+from midstream.system.repository import git, of_disk, of_network
 
 SCHEMES: Final = ("https://", "ssh://", "file://", "git@")
 """How what can be fetched begins."""
 
 MAX_FILE_BYTES: Final = 1_000_000
-TIMEOUT_S: Final = 120.0
-_SAID: Final = 64_000_000
-_OF_NETWORK: Final = ("SSH_AUTH_SOCK", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY")
 _FILES: Final = (b"100644", b"100755")
 
 
@@ -47,15 +42,19 @@ def fetched(
     place, _, ref = url.partition("#")
     branch = (f"--branch={ref}",) if ref else ()
     clone = ("clone", "--quiet", "--bare", "--depth=1", "--no-tags", "--template=", *branch)
-    _git(*clone, "--", place, str(into), folder=into, about=place)
-    inside = (f"--git-dir={into}",)
-    commit = _git(*inside, "rev-parse", "HEAD", folder=into, about=place).decode().strip()
-    tree = _git(*inside, "ls-tree", "-r", "-z", "-l", commit, folder=into, about=place)
-    return commit, _files(tree, wanted, into, place)
+    try:
+        git(*clone, "--", place, str(into), folder=into, environment=of_network(place))
+    except WorldTrouble as error:
+        raise WorldTrouble(
+            f"{sanitized(place)} cannot be fetched: {error.what}", hint="git clone says more."
+        ) from error
+    inside = partial(git, folder=into, environment={**of_disk(), "GIT_DIR": str(into)})
+    commit = inside("rev-parse", "HEAD").decode().strip()
+    return commit, _files(inside, inside("ls-tree", "-r", "-z", "-l", commit), wanted, place)
 
 
 def _files(
-    tree: bytes, wanted: Callable[[str], bool], into: Path, about: str
+    inside: Callable[..., bytes], tree: bytes, wanted: Callable[[str], bool], about: str
 ) -> Iterator[tuple[str, bytes]]:
     for entry in filter(None, tree.split(b"\0")):
         head, _, path = entry.partition(b"\t")
@@ -69,35 +68,4 @@ def _files(
                 f"{name!a} of {sanitized(about)} is {why}: nothing was taken.",
                 hint="Ask its authors, or take a copy of yours.",
             )
-        blob = ("cat-file", "blob", digest.decode())
-        yield name, _git(f"--git-dir={into}", *blob, folder=into, about=about)
-
-
-def _git(*arguments: str, folder: Path, about: str) -> bytes:
-    program = git_program(folder)
-    if program is None:
-        raise WorldTrouble("git is not there.", hint="Install git.")
-    kept = {name: os.environ[name] for name in _OF_NETWORK if name in os.environ}
-    environment = git_environment() | kept
-    environment |= {
-        "GIT_ALLOW_PROTOCOL": "https:ssh:file",
-        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
-    }
-    try:
-        ended, said = run_briefly(
-            (program, *quiet_git.OPTIONS, *arguments),
-            folder=folder,
-            environment=environment,
-            timeout_s=TIMEOUT_S,
-            stderr=MERGED if "clone" in arguments else DROPPED,
-            max_bytes=_SAID,
-        )
-    except OSError as error:
-        raise WorldTrouble(f"git could not be started: {error}.", hint="Install git.") from error
-    if ended.exit_code != 0 or ended.cause:
-        words = sanitized(said.decode("utf-8", "replace")).strip()[-300:]
-        raise WorldTrouble(
-            f"{sanitized(about)} cannot be fetched: {words or 'git said nothing'}",
-            hint="git clone says more.",
-        )
-    return said
+        yield name, inside("cat-file", "blob", digest.decode())

@@ -196,7 +196,7 @@ def git(
 
 
 _CAUSES: Final = {"timed_out": "took too long", "enough": "has more to say than can be kept"}
-_NETWORK: Final = ("ls-remote", "fetch", "push")
+_NETWORK: Final = ("clone", "ls-remote", "fetch", "push")
 
 
 def of_network(url: str) -> dict[str, str]:
