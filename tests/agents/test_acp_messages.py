@@ -33,7 +33,7 @@ IN_THE_SCHEMA = {
     "AvailableCommandInput": "UnstructuredCommandInput",
 }
 """Ours, where the schema's name is another."""
-NOT_IN_IT = {"Message", "SteeringRequest", "SteeringResponse"}
+NOT_IN_IT = {"Chunk", "Message", "SteeringRequest", "SteeringResponse", "Update"}
 UNIONS = {
     "AuthMethod",
     "ConfigBoolean",

@@ -143,34 +143,30 @@ class ToolCallUpdate(Message, frozen=True, kw_only=True):
 # --- session/update -----------------------------------------------------------------------------
 
 
-class UserMessageChunk(
-    Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="user_message_chunk"
-):
+class Update(Message, frozen=True, kw_only=True, tag_field="sessionUpdate"):
+    """Something that is new in a session."""
+
+
+class Chunk(Update, frozen=True, kw_only=True):
+    """A piece of what is said."""
+
+    content: ContentBlock
+    message_id: str | None = None
+
+
+class UserMessageChunk(Chunk, frozen=True, kw_only=True, tag="user_message_chunk"):
     """A piece of what a person said."""
 
-    content: ContentBlock
-    message_id: str | None = None
 
-
-class AgentMessageChunk(
-    Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="agent_message_chunk"
-):
+class AgentMessageChunk(Chunk, frozen=True, kw_only=True, tag="agent_message_chunk"):
     """A piece of an agent's reply."""
 
-    content: ContentBlock
-    message_id: str | None = None
 
-
-class AgentThoughtChunk(
-    Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="agent_thought_chunk"
-):
+class AgentThoughtChunk(Chunk, frozen=True, kw_only=True, tag="agent_thought_chunk"):
     """A piece of an agent's reasoning."""
 
-    content: ContentBlock
-    message_id: str | None = None
 
-
-class ToolCall(Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="tool_call"):
+class ToolCall(Update, frozen=True, kw_only=True, tag="tool_call"):
     """A tool call that is new."""
 
     tool_call_id: str
@@ -198,7 +194,7 @@ class PlanEntry(Message, frozen=True, kw_only=True):
     priority: Literal["high", "medium", "low"]
 
 
-class Plan(Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="plan"):
+class Plan(Update, frozen=True, kw_only=True, tag="plan"):
     """The plan as it is now, whole."""
 
     entries: tuple[PlanEntry, ...]
@@ -218,25 +214,19 @@ class AvailableCommand(Message, frozen=True, kw_only=True):
     input: AvailableCommandInput | None = None
 
 
-class AvailableCommandsUpdate(
-    Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="available_commands_update"
-):
+class AvailableCommandsUpdate(Update, frozen=True, kw_only=True, tag="available_commands_update"):
     """The commands as they are now."""
 
     available_commands: tuple[AvailableCommand, ...]
 
 
-class CurrentModeUpdate(
-    Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="current_mode_update"
-):
+class CurrentModeUpdate(Update, frozen=True, kw_only=True, tag="current_mode_update"):
     """The mode that holds now."""
 
     current_mode_id: str
 
 
-class SessionInfoUpdate(
-    Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="session_info_update"
-):
+class SessionInfoUpdate(Update, frozen=True, kw_only=True, tag="session_info_update"):
     """The session's title or time. What is None stays as it was."""
 
     title: str | None = None
@@ -250,9 +240,7 @@ class Cost(Message, frozen=True, kw_only=True):
     currency: str
 
 
-class UsageUpdate(
-    Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="usage_update"
-):
+class UsageUpdate(Update, frozen=True, kw_only=True, tag="usage_update"):
     """How many tokens of the context window are used, and what the session cost."""
 
     used: int
@@ -303,15 +291,13 @@ class ConfigBoolean(Message, frozen=True, kw_only=True, tag_field="type", tag="b
 ConfigOption: TypeAlias = ConfigSelect | ConfigBoolean
 
 
-class ConfigOptionUpdate(
-    Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="config_option_update"
-):
+class ConfigOptionUpdate(Update, frozen=True, kw_only=True, tag="config_option_update"):
     """The session's options as they are now, all of them."""
 
     config_options: tuple[ConfigOption, ...]
 
 
-class Notice(Message, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="notice"):
+class Notice(Update, frozen=True, kw_only=True, tag="notice"):
     """A line for the person that is no part of the conversation; only for clients that say they know it."""
 
     severity: str
@@ -483,6 +469,12 @@ class McpServer(Message, frozen=True, kw_only=True):
     headers: tuple[NamedValue, ...] | None = None
 
 
+class SessionRequest(Message, frozen=True, kw_only=True):
+    """`session/close` and the notification `session/cancel`, of the client."""
+
+    session_id: str
+
+
 class NewSessionRequest(Message, frozen=True, kw_only=True):
     """`session/new`, of the client. `cwd` is absolute."""
 
@@ -514,10 +506,9 @@ class NewSessionResponse(Message, frozen=True, kw_only=True):
     config_options: tuple[ConfigOption, ...] | None = None
 
 
-class LoadSessionRequest(Message, frozen=True, kw_only=True):
+class LoadSessionRequest(SessionRequest, frozen=True, kw_only=True):
     """`session/load`, of the client: all of the session comes as updates before the answer."""
 
-    session_id: str
     cwd: str
     mcp_servers: tuple[McpServer, ...]
     additional_directories: tuple[str, ...] = ()
@@ -530,10 +521,9 @@ class LoadSessionResponse(Message, frozen=True, kw_only=True):
     config_options: tuple[ConfigOption, ...] | None = None
 
 
-class ResumeSessionRequest(Message, frozen=True, kw_only=True):
+class ResumeSessionRequest(SessionRequest, frozen=True, kw_only=True):
     """`session/resume` (goes on, telling nothing again) and `session/fork`, of the client."""
 
-    session_id: str
     cwd: str
     mcp_servers: tuple[McpServer, ...] = ()
     additional_directories: tuple[str, ...] = ()
@@ -562,23 +552,15 @@ class ListSessionsResponse(Message, frozen=True, kw_only=True):
     next_cursor: str | None = None
 
 
-class SessionRequest(Message, frozen=True, kw_only=True):
-    """`session/close` and the notification `session/cancel`, of the client."""
-
-    session_id: str
-
-
-class SetSessionModeRequest(Message, frozen=True, kw_only=True):
+class SetSessionModeRequest(SessionRequest, frozen=True, kw_only=True):
     """`session/set_mode`, of the client."""
 
-    session_id: str
     mode_id: str
 
 
-class SetSessionConfigOptionRequest(Message, frozen=True, kw_only=True):
+class SetSessionConfigOptionRequest(SessionRequest, frozen=True, kw_only=True):
     """`session/set_config_option`, of the client."""
 
-    session_id: str
     config_id: str
     value: str | bool
     type: str | None = None
@@ -590,20 +572,16 @@ class SetSessionConfigOptionResponse(Message, frozen=True, kw_only=True):
     config_options: tuple[ConfigOption, ...]
 
 
-class PromptRequest(Message, frozen=True, kw_only=True):
+class PromptRequest(SessionRequest, frozen=True, kw_only=True):
     """`session/prompt`, of the client."""
 
-    session_id: str
     prompt: tuple[ContentBlock, ...]
 
 
-class SteeringRequest(Message, frozen=True, kw_only=True):
+class SteeringRequest(PromptRequest, frozen=True, kw_only=True):
     """`_session/steering`, of the client. Where no turn is under way it begins one, unless its `_meta` says
     `{"steering": {"idleBehavior": "promptRequired"}}`.
     """
-
-    session_id: str
-    prompt: tuple[ContentBlock, ...]
 
 
 class SteeringResponse(Message, frozen=True, kw_only=True):
