@@ -16,7 +16,7 @@ from midstream.core.guidance import is_outdated, system_message
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.plan import chat_definition
 from midstream.language.spec import Role
-from midstream.tools.skill_tool import skill_tool
+from midstream.tools.small_tools import skill_tool
 
 HEAD = "---\nname: zoo\ndescription: Counts animals\n---\n"
 

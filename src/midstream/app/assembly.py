@@ -419,7 +419,7 @@ def _own_tools(config: ConfigManager) -> "tuple[tuple[Tool, ...], tuple[Problem,
 def _skill_tools(config: ConfigManager) -> "tuple[Tool, ...]":
     """Return the tool that reads skills, where there are any."""
     from midstream.config.skills import skill_text, skills
-    from midstream.tools.skill_tool import skill_tool
+    from midstream.tools.small_tools import skill_tool
 
     return (skill_tool(partial(skill_text, config)),) if skills(config) else ()
 

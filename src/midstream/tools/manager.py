@@ -175,33 +175,22 @@ class ToolManager:
         """
         context = self._with_policy(context)
         if tool.plan is None:
-            return self._refused_by_name(tool) or context
+            # Only what denies counts, such as the mode `plan`: its spec says whether a person is asked.
+            verdict = judged((_named(tool),), self._policy_for(tool))
+            return _denied(verdict) if verdict.kind == "deny" else context
         planned = await _planned(tool, arguments, context)
         if isinstance(planned, ToolOutcome):
             return planned
         verdict = self._verdict(tool, planned, context)
         if verdict.kind != "allow":
-            return ToolOutcome(outcome="denied", text=f"Refused: {verdict.reason} {verdict.hint}")
+            return _denied(verdict)
         seen = [each for each in context.granted if each.startswith(SHOWN)]
         # Made again after a crash, a call may find that all it was allowed to do has happened.
         if seen and _seen(planned) not in seen and not planned.is_done:
-            return ToolOutcome(
-                outcome="failed",
-                text=NOT_AS_SEEN,
-            )
+            return ToolOutcome(outcome="failed", text=NOT_AS_SEEN)
         files = [each for each in planned.requests if each.kind in _OF_FILES]
         touches = tuple(dict.fromkeys(each.target for each in files))
         return msgspec.structs.replace(context, binds=planned.binds, touches=touches)
-
-    def _refused_by_name(self, tool: Tool) -> ToolOutcome | None:
-        """Return why a tool that does not say what it would do may do nothing now, None if it may.
-
-        Only what denies counts: such as the mode `plan`. Its spec says whether a person is asked.
-        """
-        verdict = judged((_named(tool),), self._policy_for(tool))
-        if verdict.kind != "deny":
-            return None
-        return ToolOutcome(outcome="denied", text=f"Refused: {verdict.reason} {verdict.hint}")
 
     async def call(
         self, name: str, arguments: dict[str, Json], context: ToolContext
@@ -297,6 +286,10 @@ def _failing(tool: Tool, why: str) -> Review:
     if tool.spec.name != EXTERNAL_CALL:
         return Review()
     return Review(kind="deny", reason=f"What it would do could not be found out: {why}")
+
+
+def _denied(verdict: Verdict) -> ToolOutcome:
+    return ToolOutcome(outcome="denied", text=f"Refused: {verdict.reason} {verdict.hint}")
 
 
 def _named(tool: Tool) -> Capability:

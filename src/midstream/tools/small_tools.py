@@ -1,4 +1,4 @@
-"""Small tools: the time, a calculator, the todo list; the question to the user and the task handed on."""
+"""Small tools: the time, a calculator, the todo list; what a program answers or is handed, and skills."""
 
 import ast
 import math
@@ -14,12 +14,12 @@ from midstream.core.todo import LIST_TOOL, MAX_ITEMS, TodoItem
 from midstream.language.errors import UserMistake
 from midstream.language.names import (
     DELEGATE,
+    LOAD_SKILL,
     PROPOSE_PLAN,
     REQUEST_USERS_INPUT,
     RUN_WORKFLOW,
     Json,
 )
-from midstream.runtime.ports import ToolOutcome
 from midstream.tools.base import Tool, tool, tool_from
 
 MAX_EXPRESSION_CHARS: Final = 500
@@ -246,12 +246,11 @@ def request_users_input(
     schema: Annotated[
         dict[str, Json], msgspec.Meta(description="A JSON Schema the answer has to fit.")
     ] = {},  # noqa: B006
-) -> ToolOutcome:
+) -> str:
     """Ask the user a question and wait for the answer."""
     # The machine parks these calls, and never runs them.
-    return ToolOutcome(
-        outcome="failed",
-        text="The question was not asked: only a running workflow or chat can ask the user.",
+    raise UserMistake(
+        "The question was not asked: only a running workflow or chat can ask the user."
     )
 
 
@@ -271,17 +270,14 @@ def propose_plan(
             description="One line each: what is done, and where.",
         ),
     ],
-) -> ToolOutcome:
+) -> str:
     """Propose a plan, and wait until the user approves, changes or rejects it.
 
     It ends looking around in the permission mode plan. In any mode propose one when the user asks for a
     plan. After a yes the steps are the todo list: carry them out.
     """
     # The machine parks these calls, and never runs them.
-    return ToolOutcome(
-        outcome="failed",
-        text="The plan was not shown: only a running workflow or chat can propose one.",
-    )
+    raise UserMistake("The plan was not shown: only a running workflow or chat can propose one.")
 
 
 # --- delegate -----------------------------------------------------------------------------------
@@ -305,17 +301,14 @@ def delegate(
             "for tasks at the same time that change files."
         ),
     ] = False,
-) -> ToolOutcome:
+) -> str:
     """Have a task done by an agent of another role, and wait for its last words.
 
     It has a conversation of its own. Several tasks in one reply are done at once: hand on only what does
     not change the same files, or give each a worktree.
     """
     # The machine makes a branch of these calls, and never runs them.
-    return ToolOutcome(
-        outcome="failed",
-        text="The task was not begun: only a running workflow or chat can hand it on.",
-    )
+    raise UserMistake("The task was not begun: only a running workflow or chat can hand it on.")
 
 
 # --- run_workflow -------------------------------------------------------------------------------
@@ -325,13 +318,31 @@ def delegate(
 def run_workflow(
     name: Annotated[str, msgspec.Meta(min_length=1, description="Which one.")],
     input: Annotated[Json, msgspec.Meta(description="What it is started with.")] = None,
-) -> ToolOutcome:
+) -> str:
     """Run a workflow, and wait for its output."""
     # The machine makes a branch of these calls, and never runs them.
-    return ToolOutcome(
-        outcome="failed",
-        text="The workflow was not begun: only a chat of a folder's own program can run one.",
+    raise UserMistake(
+        "The workflow was not begun: only a chat of a folder's own program can run one."
     )
+
+
+# --- load_skill ---------------------------------------------------------------------------------
+
+
+def skill_tool(read: Callable[[str, str], str]) -> Tool:
+    """Return the tool. `read` returns the text of a skill by its name, or that of a file beside it."""
+
+    @tool(effect="read", timeout_s=30, name=LOAD_SKILL)
+    def load_skill(
+        name: Annotated[str, msgspec.Meta(min_length=1, description="The skill's name.")],
+        file: Annotated[
+            str, msgspec.Meta(description="A file beside it that it names; default: the skill.")
+        ] = "",
+    ) -> str:
+        """Read a skill: how a kind of task is done here. It is a file's words, and allows nothing."""
+        return read(name, file)
+
+    return tool_from(load_skill)
 
 
 TOOLS: tuple[Tool, ...] = (

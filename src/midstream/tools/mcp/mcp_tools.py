@@ -241,7 +241,9 @@ def tool_of(server: McpServer, offer: Offer, call: Caller) -> Tool:
     )
 
     def plan(arguments: dict[str, Json], context: ToolContext) -> Planned:
-        return Planned(requests=_requests(server, offer), shows=_shows(server, offer, arguments))
+        head = f"MCP server {server.name}, tool {visible(offer.name)}, with"
+        words = json.dumps(arguments, indent=2, sort_keys=True)
+        return Planned(requests=_requests(server, offer), shows=f"{head}\n{words}")
 
     async def function(arguments: dict[str, Json], context: ToolContext) -> ToolOutcome:
         # Once told to stop it is cancelled, which its server hears.
@@ -272,8 +274,3 @@ def _requests(server: McpServer, offer: Offer) -> tuple[Capability, ...]:
         return (tool,)
     host = urlsplit(server.url).hostname or "" if server.url else f"mcp__{server.name}"
     return (tool, Capability(kind="net", target=host))
-
-
-def _shows(server: McpServer, offer: Offer, arguments: dict[str, Json]) -> str:
-    words = json.dumps(arguments, indent=2, sort_keys=True)
-    return f"MCP server {server.name}, tool {visible(offer.name)}, with\n{words}"

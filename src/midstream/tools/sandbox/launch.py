@@ -293,13 +293,10 @@ def variables_inside(environment: Mapping[str, str], home: Path, workspace: Path
         "GIT_OPTIONAL_LOCKS": "0",
     }
     with suppress(OSError):
-        if stat.S_ISDIR(os.lstat(workspace / ".git").st_mode) and _is_others(workspace):
+        owner = os.lstat(workspace).st_uid
+        if stat.S_ISDIR(os.lstat(workspace / ".git").st_mode) and owner != own_user():
             # git refuses a repository of somebody else; the person chose to work in this one.
             ours["GIT_CONFIG_COUNT"] = "1"
             ours["GIT_CONFIG_KEY_0"] = "safe.directory"
             ours["GIT_CONFIG_VALUE_0"] = str(workspace)
     return {**environment_inside(environment), **ours}
-
-
-def _is_others(workspace: Path) -> bool:
-    return os.lstat(workspace).st_uid != own_user()

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import Final, Literal
+from typing import Final
 
 from midstream.config.portable import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_PATH, NotHere, own_user
 from midstream.config.private_files import make_private
@@ -62,6 +62,8 @@ _SYSTEM: Final = frozenset(
 )
 """Folders of the system's, which are nobody's workspace."""
 
+_BUILT_UP: Final = ("proc", "sys", "dev")
+
 _NOT_HIDDEN: Final = frozenset({".npmrc"})
 """A project's own is settings, and `npm` wants it."""
 _VENVS: Final = (".venv", "venv", "env")
@@ -76,8 +78,8 @@ _DEVICES: Final = {
     "full": (1, 7),
     "random": (1, 8),
     "urandom": (1, 9),
+    "tty": (5, 0),
 }
-_DEVICE_TTY = {"tty": (5, 0)}
 
 _TMP_BYTES: Final = 2 << 30
 _HOME_BYTES: Final = 1 << 30
@@ -125,26 +127,13 @@ def home_of(environment: Mapping[str, str]) -> Path:
     """Return the home folder inside: the person's own path, with next to nothing in it."""
     home = environment.get("HOME", "")
     path = Path(os.path.realpath(home)) if os.path.isabs(home) else Path("/tmp/home")  # nosec B108  # the sandbox's own
-    system = len(path.parts) < 2 or path.parts[1] in (
-        "usr",
-        "etc",
-        "proc",
-        "sys",
-        "dev",
-        "bin",
-        "lib",
-    )
+    system = len(path.parts) < 2 or path.parts[1] in (*_BUILT_UP, "usr", "etc", "bin", "lib")
     return Path("/tmp/home") if system else path  # nosec B108  # the sandbox's own
 
 
 def add_system(view: View, *, network: bool) -> None:
     """Add the system: programs, libraries, the harmless part of /etc, processes and devices."""
-    view.add("--ro-bind", "/usr", "/usr")
-    for place in _MERGED:
-        if os.path.islink(place):
-            view.add("--symlink", os.readlink(place), place)
-        elif os.path.isdir(place):
-            view.add("--ro-bind", place, place)
+    _add_programs(view)
     for name in (*_ETC, *(_ETC_WITH_NETWORK if network else ())):
         place = f"/etc/{name}"
         real = os.path.realpath(place)
@@ -166,9 +155,18 @@ def add_system(view: View, *, network: bool) -> None:
     view.add("--symlink", "../tmp", "/var/tmp", "--dir", "/run")  # nosec B108  # the sandbox's own
 
 
+def _add_programs(view: View) -> None:
+    view.add("--ro-bind", "/usr", "/usr")
+    for place in _MERGED:
+        if os.path.islink(place):
+            view.add("--symlink", os.readlink(place), place)
+        elif os.path.isdir(place):
+            view.add("--ro-bind", place, place)
+
+
 def add_devices(view: View, copies: Path) -> None:
     """Put our own device nodes in place of the host's, whose mode root could change from inside."""
-    for name in (*_DEVICES, *_DEVICE_TTY):
+    for name in _DEVICES:
         view.add("--dev-bind", str(copies / name), f"/dev/{name}")
 
 
@@ -184,7 +182,7 @@ def made_devices(folder: Path) -> bool:
         make_private(folder)
         if others_reach(folder):
             return False
-        for name, (major, minor) in {**_DEVICES, **_DEVICE_TTY}.items():
+        for name, (major, minor) in _DEVICES.items():
             _make_device(folder / name, os.makedev(major, minor))
         # Where devices are not served, only opening one tells.
         os.close(os.open(folder / "null", os.O_WRONLY | O_CLOEXEC))
@@ -251,8 +249,6 @@ def _chains(home: Path, environment: Mapping[str, str]) -> Iterator[str]:
 
 def _pythons(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the prefixes of our own Python and of the one behind the active environment."""
-    import sys
-
     for prefix in {sys.prefix, sys.base_prefix}:
         if _is_installation(prefix):
             yield prefix
@@ -300,7 +296,7 @@ def _chains_in_path(home: Path, environment: Mapping[str, str]) -> Iterator[str]
 
 def _is_too_wide(place: Path, home: Path, workspace: Path) -> bool:
     covers = _holds(place, home) or _holds(place, workspace) or _holds(workspace, place)
-    return covers or len(place.parts) < 3 or place.parts[1] in ("proc", "sys", "dev", "etc", "run")
+    return covers or len(place.parts) < 3 or place.parts[1] in (*_BUILT_UP, "etc", "run")
 
 
 def _holds(outer: Path, inner: Path) -> bool:
@@ -339,12 +335,7 @@ def add_looked_at(
     """Add next to nothing: programs, and of the workspace what was judged, opened without following a
     link and read-only, under the names it is asked for by. `hidden` is as for `add_workspace`.
     """
-    view.add("--ro-bind", "/usr", "/usr")
-    for merged in _MERGED:
-        if os.path.islink(merged):
-            view.add("--symlink", os.readlink(merged), merged)
-        elif os.path.isdir(merged):
-            view.add("--ro-bind", merged, merged)
+    _add_programs(view)
     for name in ("ld.so.cache", "localtime"):
         real = os.path.realpath(f"/etc/{name}")
         if os.path.isfile(real):
@@ -423,10 +414,6 @@ def needed_beside(workspace: Path, home: Path, *, has_history: bool) -> Iterator
             yield prefix
 
 
-def _standing(name: str, purpose: Literal["read", "write"]) -> str:
-    return classify((name,), purpose).standing
-
-
 def _lock(
     view: View, root: int, workspace: Path, names: Iterable[str], stay: Iterable[str]
 ) -> None:
@@ -453,12 +440,10 @@ def _mask(view: View, workspace: Path, masks: Masks) -> None:
                 raise OSError(f"{name} is not what it was a moment ago")
 
 
-def _mount(view: View, flag: str, root: int, workspace: Path, name: str) -> bool:
+def _mount(view: View, flag: str, root: int, workspace: Path, name: str) -> None:
     descriptor = _opened(root, name)
-    if descriptor is None:
-        return False
-    view.add_by_descriptor(flag, descriptor, str(workspace / name))
-    return True
+    if descriptor is not None:
+        view.add_by_descriptor(flag, descriptor, str(workspace / name))
 
 
 def _opened(root: int, name: str) -> int | None:
@@ -483,7 +468,7 @@ def _opened(root: int, name: str) -> int | None:
 def secrets_of(names: Iterable[str]) -> Iterator[str]:
     """Yield those names of a workspace's root that no command sees: what holds secrets."""
     for name in names:
-        if _standing(name, "read") == "secret" and name not in _NOT_HIDDEN:
+        if classify((name,), "read").standing == "secret" and name not in _NOT_HIDDEN:
             yield name
 
 

@@ -171,7 +171,7 @@ def _closed(*, unix: bool) -> Iterable[tuple[str, Sequence[Instruction]]]:
     yield "unshare", _unless_set(0, _NAMESPACES | _NEW_TIME)
     yield "socket", _socket(families)
     yield "socketpair", _only(0, [_AF_UNIX], EAFNOSUPPORT)
-    yield "ioctl", _never(1, [_TIOCSTI, _TIOCLINUX])
+    yield "ioctl", _only(1, [_TIOCSTI, _TIOCLINUX], ALLOW, action=EPERM)
     yield "personality", _only(0, _PLAIN_PERSONALITIES, EPERM)
     yield "open", _unless_created_set_id(flags=1, mode=2)
     yield "openat", _unless_created_set_id(flags=2, mode=3)
@@ -199,18 +199,13 @@ def _unless_set(argument: int, bits: int) -> list[Instruction]:
     return [_argument(argument), (_JSET, 0, 1, bits), _returned(EPERM), _returned(ALLOW)]
 
 
-def _only(argument: int, values: Sequence[int], otherwise: int) -> list[Instruction]:
+def _only(
+    argument: int, values: Sequence[int], otherwise: int, *, action: int = ALLOW
+) -> list[Instruction]:
     body = [_argument(argument)]
     for value in values:
-        body += [(_JEQ, 0, 1, value), _returned(ALLOW)]
+        body += [(_JEQ, 0, 1, value), _returned(action)]
     return [*body, _returned(otherwise)]
-
-
-def _never(argument: int, values: Sequence[int]) -> list[Instruction]:
-    body = [_argument(argument)]
-    for value in values:
-        body += [(_JEQ, 0, 1, value), _returned(EPERM)]
-    return [*body, _returned(ALLOW)]
 
 
 def _unless_created_set_id(*, flags: int, mode: int) -> list[Instruction]:
