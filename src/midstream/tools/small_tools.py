@@ -250,7 +250,7 @@ def request_users_input(
     """Ask the user a question and wait for the answer."""
     # The machine parks these calls, and never runs them.
     raise UserMistake(
-        "The question was not asked: only a running workflow or chat can ask the user."
+        "The question was not asked.", hint="Only a running workflow or chat can ask the user."
     )
 
 
@@ -277,7 +277,9 @@ def propose_plan(
     plan. After a yes the steps are the todo list: carry them out.
     """
     # The machine parks these calls, and never runs them.
-    raise UserMistake("The plan was not shown: only a running workflow or chat can propose one.")
+    raise UserMistake(
+        "The plan was not shown.", hint="Only a running workflow or chat can propose one."
+    )
 
 
 # --- delegate -----------------------------------------------------------------------------------
@@ -308,7 +310,9 @@ def delegate(
     not change the same files, or give each a worktree.
     """
     # The machine makes a branch of these calls, and never runs them.
-    raise UserMistake("The task was not begun: only a running workflow or chat can hand it on.")
+    raise UserMistake(
+        "The task was not begun.", hint="Only a running workflow or chat can hand it on."
+    )
 
 
 # --- run_workflow -------------------------------------------------------------------------------
@@ -322,7 +326,7 @@ def run_workflow(
     """Run a workflow, and wait for its output."""
     # The machine makes a branch of these calls, and never runs them.
     raise UserMistake(
-        "The workflow was not begun: only a chat of a folder's own program can run one."
+        "The workflow was not begun.", hint="Only a chat of a folder's own program can run one."
     )
 
 
