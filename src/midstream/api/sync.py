@@ -8,24 +8,23 @@ import asyncio
 import contextlib
 import functools
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from midstream.api.engine import Engine, RunInfo, RunnableWorkflow, Tools, open
-from midstream.api.run_handle import PROGRAM, Event, RunHandle, Status
-from midstream.core.notices import Envelope
+from midstream.api.engine import Begun, Engine, RunnableWorkflow, Tools, open
+from midstream.api.run_handle import RunHandle, Status
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.runtime.handlers import Handler
 from midstream.runtime.ports import Model
-from midstream.runtime.python_workflow import Workflow
 from midstream.safety.capability import PermissionMode
 
 P = ParamSpec("P")
 T = TypeVar("T")
+C = TypeVar("C")
 
 
 class _Loop:
@@ -81,16 +80,63 @@ class _Loop:
         await self._loop.shutdown_asyncgens()
 
 
+class _Waited(Protocol[C]):
+    """What has a loop, and what is called on it."""
+
+    _loop: _Loop
+    _waited: C
+
+
 def _waiting(
-    method: Callable[Concatenate[RunHandle, P], Coroutine[Any, Any, T]],
-) -> "Callable[Concatenate[SyncRun, P], T]":
-    """Return a method of the handle as one that waits for it."""
+    method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[_Waited[C], P], T]:
+    """Return an async method as one that waits for it."""
 
     @functools.wraps(method)
-    def call(self: "SyncRun", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._loop.wait(method(self._run, *args, **kwargs))
+    def call(self: _Waited[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._loop.wait(method(self._waited, *args, **kwargs))
 
     return call
+
+
+def _running(
+    method: Callable[Concatenate[C, P], Coroutine[Any, Any, RunHandle] | Begun[RunHandle]],
+) -> "Callable[Concatenate[_Waited[C], P], SyncRun]":
+    """Return an async method that returns a run as one that waits for it."""
+
+    @functools.wraps(method)
+    def call(self: _Waited[C], /, *args: P.args, **kwargs: P.kwargs) -> "SyncRun":
+        made = method(self._waited, *args, **kwargs)
+        return SyncRun(
+            self._loop, self._loop.wait(made.begun() if isinstance(made, Begun) else made)
+        )
+
+    return call
+
+
+def _yielding(
+    method: Callable[Concatenate[RunHandle, P], AsyncGenerator[T]],
+) -> "Callable[Concatenate[SyncRun, P], Iterator[T]]":
+    """Return an async generator of the handle as a plain one, each of its items waited for."""
+
+    @functools.wraps(method)
+    def call(self: "SyncRun", /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        items = method(self._waited, *args, **kwargs)
+        try:
+            while True:
+                try:
+                    yield self._loop.wait(_next(items))
+                except StopAsyncIteration:
+                    return
+        finally:
+            if not self._loop.is_closed:
+                self._loop.wait(items.aclose())
+
+    return call
+
+
+async def _next(items: AsyncGenerator[T]) -> T:
+    return await anext(items)
 
 
 class SyncRun:
@@ -98,7 +144,7 @@ class SyncRun:
 
     def __init__(self, loop: _Loop, run: RunHandle) -> None:
         self._loop = loop
-        self._run = run
+        self._waited = run
 
     say = _waiting(RunHandle.say)
     answer = _waiting(RunHandle.answer)
@@ -111,199 +157,87 @@ class SyncRun:
     wait = _waiting(RunHandle.wait)
     settled = _waiting(RunHandle.settled)
     close = _waiting(RunHandle.close)
-
-    def fork(self, at: int | None = None) -> "SyncRun":
-        """Return a copy of the run that goes on; see `RunHandle.fork`."""
-        return SyncRun(self._loop, self._loop.wait(self._run.fork(at)))
-
-    def events(self, since: int = 0, *, transient: bool = True) -> Iterator[Event]:
-        """Yield what happens in the run until it has ended; see `RunHandle.events`."""
-        return self._iterated(self._run.events(since, transient=transient))
-
-    def numbered(self, since: int = 0, *, transient: bool = True) -> Iterator[Envelope]:
-        """Yield the same with the number and time of each; see `RunHandle.numbered`."""
-        return self._iterated(self._run.numbered(since, transient=transient))
+    fork = _running(RunHandle.fork)
+    events = _yielding(RunHandle.events)
+    numbered = _yielding(RunHandle.numbered)
 
     @property
     def id(self) -> str:
         """Return the run's id."""
-        return self._run.id
+        return self._waited.id
 
     @property
     def name(self) -> str:
         """Return what people call the run, "" if nothing."""
-        return self._run.name
+        return self._waited.name
 
     @property
     def run(self) -> Run:
         """Return all that is true of the run as one immutable value."""
-        return self._run.run
+        return self._waited.run
 
     @property
     def status(self) -> Status:
         """Return how the run stands."""
-        return self._run.status
+        return self._waited.status
 
     @property
     def state(self) -> str:
         """Return the name of the state the run is in."""
-        return self._run.state
+        return self._waited.state
 
     @property
     def data(self) -> dict[str, Json]:
         """Return the run's `common_data`."""
-        return self._run.data
+        return self._waited.data
 
     @property
     def reply(self) -> str:
         """Return the words of the last reply, "" before the first."""
-        return self._run.reply
+        return self._waited.reply
 
     @property
     def output(self) -> Json:
         """Return what the run came to, None until it has finished."""
-        return self._run.output
+        return self._waited.output
 
     @property
     def error(self) -> str:
         """Return why the run failed, "" if it has not."""
-        return self._run.error
+        return self._waited.error
 
     @property
     def questions(self) -> tuple[Question, ...]:
         """Return the open questions, the oldest first."""
-        return self._run.questions
-
-    def _iterated(self, items: AsyncIterator[T]) -> Iterator[T]:
-        with contextlib.closing(_Iterated(self._loop, items)) as iterated:
-            yield from iterated
-
-
-class _Iterated(Iterator[T]):
-    """An asynchronous iterator, one item waited for at a time."""
-
-    def __init__(self, loop: _Loop, items: AsyncIterator[T]) -> None:
-        self._loop = loop
-        self._items = items
-
-    def __next__(self) -> T:
-        try:
-            return self._loop.wait(_next(self._items))
-        except StopAsyncIteration:
-            raise StopIteration from None
-
-    def close(self) -> None:
-        if hasattr(self._items, "aclose") and not self._loop.is_closed:
-            self._loop.wait(self._items.aclose())
-
-
-async def _next(items: AsyncIterator[T]) -> T:
-    return await anext(items)
+        return self._waited.questions
 
 
 class SyncEngine:
-    """An engine for code without an event loop. Made by `open_sync`; see `Engine`."""
+    """An engine for code without an event loop; every method is that of `Engine`, waited for.
+
+    Made by `open_sync`.
+    """
 
     def __init__(self, loop: _Loop, engine: Engine) -> None:
         self._loop = loop
-        self._engine = engine
+        self._waited = engine
+
+    start = _running(Engine.start)
+    resume = _running(Engine.resume)
+    get = _running(Engine.get)
+    take = _running(Engine.take)
+    fork = _running(Engine.fork)
+    runs = _waiting(Engine.runs)
+    info = _waiting(Engine.info)
+    changed = _waiting(Engine.changed)
+    keep_picture = _waiting(Engine.keep_picture)
+    workflows = _waiting(Engine.workflows)
+    roles = _waiting(Engine.roles)
 
     @property
     def notices(self) -> tuple[str, ...]:
         """Return what a person should hear of the settings."""
-        return self._engine.notices
-
-    def start(
-        self,
-        workflow: RunnableWorkflow,
-        input: Json = None,
-        *,
-        variables: Mapping[str, Json] | None = None,
-        allowed: Sequence[str] = (),
-        approvals: Literal["ask", "deny"] = "ask",
-        budget: Mapping[str, float] | None = None,
-        handlers: Mapping[str, Handler] | None = None,
-        key: str | None = None,
-        source: str = PROGRAM,
-        queue: str | None = None,
-    ) -> SyncRun:
-        """Return a run that has begun; see `Engine.start`."""
-        starting = self._engine.start(
-            workflow,
-            input,
-            variables=variables,
-            allowed=allowed,
-            approvals=approvals,
-            budget=budget,
-            handlers=handlers,
-            key=key,
-            source=source,
-            queue=queue,
-        )
-        return self._held(starting.begun())
-
-    def resume(
-        self,
-        id: str,
-        workflow: Workflow | None = None,
-        *,
-        choice: Literal["ask", "old", "new"] = "ask",
-        handlers: Mapping[str, Handler] | None = None,
-    ) -> SyncRun:
-        """Return a run that goes on here; see `Engine.resume`."""
-        return self._held(self._engine.resume(id, workflow, choice=choice, handlers=handlers))
-
-    def get(self, id: str) -> SyncRun:
-        """Return a run as it stands; see `Engine.get`."""
-        return self._held(self._engine.get(id))
-
-    def take(
-        self, id: str, *, choice: Literal["ask", "old", "new"] = "ask", here: bool = False
-    ) -> SyncRun:
-        """Return a run that can be talked to; see `Engine.take`."""
-        return self._held(self._engine.take(id, choice=choice, here=here))
-
-    def fork(self, id: str, at: int | None = None) -> SyncRun:
-        """Return a copy of a run that goes on; see `Engine.fork`."""
-        return self._held(self._engine.fork(id, at))
-
-    def runs(
-        self,
-        *,
-        status: Status | None = None,
-        workflow: str | None = None,
-        everywhere: bool = False,
-        limit: int | None = 100,
-        after: str | None = None,
-    ) -> list[RunInfo]:
-        """Return runs, the newest first; see `Engine.runs`."""
-        listing = self._engine.runs(
-            status=status, workflow=workflow, everywhere=everywhere, limit=limit, after=after
-        )
-        return self._loop.wait(listing)
-
-    def info(self, id: str) -> RunInfo | None:
-        """Return what a list shows of a run; see `Engine.info`."""
-        return self._loop.wait(self._engine.info(id))
-
-    def changed(self, timeout_s: float) -> None:
-        """Return once something may have been written to the journal, or in time; see `Engine.changed`."""
-        self._loop.wait(self._engine.changed(timeout_s))
-
-    def keep_picture(self, data: bytes, name: str = "") -> str:
-        """Return the mark of a picture that is kept; see `Engine.keep_picture`."""
-        return self._loop.wait(self._engine.keep_picture(data, name))
-
-    def workflows(self) -> dict[str, str]:
-        """Return the description of every workflow that can be started by name."""
-        return self._loop.wait(self._engine.workflows())
-
-    def roles(self) -> tuple[str, ...]:
-        """Return the names of the roles a chat can be started with."""
-        return self._loop.wait(self._engine.roles())
-
-    def _held(self, run: Coroutine[Any, Any, RunHandle]) -> SyncRun:
-        return SyncRun(self._loop, self._loop.wait(run))
+        return self._waited.notices
 
 
 @contextlib.contextmanager
