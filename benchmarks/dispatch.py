@@ -12,21 +12,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from support.postgres import LACKING, PostgresServer
+from support.postgres import PostgresServer
 
 from benchmarks.durable_others import Other, install, python_of
 from benchmarks.many_machines import (
     ROOT,
     RUNS,
+    append_to_all,
     environment_of,
-    fact_of,
     filled,
+    is_lacking,
+    line_of,
+    open_store,
     transactions,
     worker,
 )
@@ -51,9 +53,7 @@ TAKER = (sys.executable, "-m", "benchmarks.programs.machines_taker")
 
 def measure(is_quick: bool) -> list[Figure]:
     """Return what dispatching comes to."""
-    lacking = LACKING or ("" if find_spec("psycopg") else "psycopg is not installed")
-    if lacking:
-        progress(f"dispatch is left out: {lacking}")
+    if is_lacking("dispatch"):
         return []
     trouble = install(JOBS, may_make=not is_quick)
     if trouble:
@@ -84,16 +84,11 @@ def _process(*command: str) -> Iterator["subprocess.Popen[str]"]:
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        assert _line(process) == "ready"
+        assert line_of(process) == "ready"
         try:
             yield process
         finally:
             process.kill()
-
-
-def _line(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
 
 
 def _jobs(role: str, address: str, *more: str) -> tuple[str, ...]:
@@ -141,18 +136,16 @@ async def _offer(store: "PostgresStore", id: str) -> int:
 
 def _begin_runs(address: str, count: int) -> float:
     """Return the milliseconds until another process has taken a run: the median of so many."""
-    from midstream.store.postgres.store import PostgresStore
 
     async def all_of_them() -> float:
-        store = await asyncio.to_thread(PostgresStore.opened, address)
         took: list[float] = []
-        with _process(*TAKER, address) as taker:
-            for number in range(count + 2):
-                began = await _offer(store, f"r{number}-{time.monotonic_ns()}")
-                begun = int((await asyncio.to_thread(_line, taker)).split()[-1])
-                took.append((begun - began) / 1e6)
-                await asyncio.sleep(0.05)
-        await store.aclose()
+        async with open_store(address) as (store, _):
+            with _process(*TAKER, address) as taker:
+                for number in range(count + 2):
+                    began = await _offer(store, f"r{number}-{time.monotonic_ns()}")
+                    begun = int((await asyncio.to_thread(line_of, taker)).split()[-1])
+                    took.append((begun - began) / 1e6)
+                    await asyncio.sleep(0.05)
         return sorted(took[2:])[count // 2]
 
     return on_a_loop(all_of_them)
@@ -164,7 +157,7 @@ def _begin_jobs(address: str, count: int) -> float:
     with _process(*_jobs("worker", address)) as taker, _process(*_jobs("defer", address)) as by:
         for _ in range(count + 2):
             began = _defer(by, 2)
-            begun = int(_line(taker).split()[-1])
+            begun = int(line_of(taker).split()[-1])
             took.append((begun - began) / 1e6)
             time.sleep(0.05)
     return sorted(took[2:])[count // 2]
@@ -176,25 +169,23 @@ def _defer(by: "subprocess.Popen[str]", number: int) -> int:
     began = time.monotonic_ns()
     by.stdin.write(f"{number}\n")
     by.stdin.flush()
-    assert _line(by) == "deferred"
+    assert line_of(by) == "deferred"
     return began
 
 
 def _retaken_run(address: str) -> float:
     """Return the seconds from the kill of a run's process until another has it."""
-    from midstream.store.postgres.store import PostgresStore
 
     async def kill() -> float:
-        store = await asyncio.to_thread(PostgresStore.opened, address)
-        with _process(*TAKER, address) as first:
-            await _offer(store, "r")
-            await asyncio.to_thread(_line, first)
-            with _process(*TAKER, address) as second:
-                await asyncio.sleep(next(_PAUSES))
-                began = time.monotonic_ns()
-                first.kill()
-                begun = int((await asyncio.to_thread(_line, second)).split()[-1])
-        await store.aclose()
+        async with open_store(address) as (store, _):
+            with _process(*TAKER, address) as first:
+                await _offer(store, "r")
+                await asyncio.to_thread(line_of, first)
+                with _process(*TAKER, address) as second:
+                    await asyncio.sleep(next(_PAUSES))
+                    began = time.monotonic_ns()
+                    first.kill()
+                    begun = int((await asyncio.to_thread(line_of, second)).split()[-1])
         return (begun - began) / 1e9
 
     return on_a_loop(kill)
@@ -205,12 +196,12 @@ def _retaken_job(address: str) -> float:
     with _process(*_jobs("worker", address)) as first:
         with _process(*_jobs("defer", address)) as by:
             _defer(by, 1)
-        _line(first)
+        line_of(first)
         with _process(*_jobs("worker", address)) as second:
             time.sleep(1.0 + next(_PAUSES))  # it has said that it lives
             began = time.monotonic_ns()
             first.kill()
-            begun = int(_line(second).split()[-1])
+            begun = int(line_of(second).split()[-1])
     return (begun - began) / 1e9
 
 
@@ -260,34 +251,24 @@ def _appends(server: PostgresServer, is_quick: bool) -> list[Figure]:
 
 def _appended(address: str, each: int, by: "subprocess.Popen[str] | None") -> float:
     """Return the microseconds an append takes, until the jobs are made, too."""
-    from midstream.store.postgres.store import PostgresStore
-
     deferred = 0
 
-    async def run(store: PostgresStore, id: str) -> None:
+    def defer(seq: int) -> None:
         nonlocal deferred
-        for seq in range(2, each + 2):
-            await store.append(id, seq - 1, [fact_of(id, seq)])
-            if by is not None and seq % EVERY == 0:
-                assert by.stdin is not None
-                by.stdin.write("2\n")
-                by.stdin.flush()
-                deferred += 1
+        if by is not None and seq % EVERY == 0:
+            assert by.stdin is not None
+            by.stdin.write("2\n")
+            by.stdin.flush()
+            deferred += 1
 
     async def all_of_them() -> float:
-        store = await asyncio.to_thread(PostgresStore.opened, address)
-        ids = [f"run{number}-{time.monotonic_ns()}" for number in range(RUNS)]
-        for id in ids:
-            await store.append(id, 0, started(id))
-            await store.claim(id)
-        began = perf_counter()
-        await asyncio.gather(*(run(store, id) for id in ids))
-        for _ in range(deferred):
-            assert by is not None
-            await asyncio.to_thread(_line, by)
-        took = perf_counter() - began
-        await store.aclose()
-        return took / (RUNS * each) * 1e6
+        async with open_store(address, RUNS) as (store, ids):
+            began = perf_counter()
+            await append_to_all(store, ids, range(2, each + 2), defer)
+            for _ in range(deferred):
+                assert by is not None
+                await asyncio.to_thread(line_of, by)
+            return (perf_counter() - began) / (RUNS * each) * 1e6
 
     return on_a_loop(all_of_them)
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -36,6 +36,8 @@ from midstream.testing.store_contracts import started
 
 if TYPE_CHECKING:
     import psycopg
+
+    from midstream.store.postgres.store import PostgresStore
 
 ROOT = Path(__file__).parents[1]
 FACT = 1_000
@@ -71,11 +73,17 @@ asyncio.run(main())
 IDLE_S = 20
 
 
-def measure(is_quick: bool) -> list[Figure]:
-    """Return what appends, words, waiting runs and workers come to on a shared journal."""
+def is_lacking(name: str) -> bool:
+    """Return whether there is nothing to measure on, and say that a benchmark is left out."""
     lacking = LACKING or ("" if find_spec("psycopg") else "psycopg is not installed")
     if lacking:
-        progress(f"many_machines is left out: {lacking}")
+        progress(f"{name} is left out: {lacking}")
+    return bool(lacking)
+
+
+def measure(is_quick: bool) -> list[Figure]:
+    """Return what appends, words, waiting runs and workers come to on a shared journal."""
+    if is_lacking("many_machines"):
         return []
     with PostgresServer.made(is_durable=True, max_connections=200) as server:
         return [
@@ -95,25 +103,46 @@ def fact_of(run: str, seq: int) -> Envelope:
     return Envelope(run=run, at=float(seq), event=WorkflowOutput(text="m" * FACT), seq=seq)
 
 
-def _appended(address: str, runs: int, each: int) -> float:
-    """Return the microseconds an append takes, of so many runs of one process that append at once."""
+@contextlib.asynccontextmanager
+async def open_store(
+    address: str, runs: int = 0
+) -> "AsyncIterator[tuple[PostgresStore, list[str]]]":
+    """Give a store, and so many runs of its own that have begun; it is closed in the end."""
     from midstream.store.postgres.store import PostgresStore
 
-    async def run(store: PostgresStore, id: str) -> None:
-        for seq in range(2, each + 2):
+    store = await asyncio.to_thread(PostgresStore.opened, address)
+    ids = [f"run{number}-{time.monotonic_ns()}" for number in range(runs)]
+    for id in ids:
+        await store.append(id, 0, started(id))
+        await store.claim(id)
+    yield store, ids
+    await store.aclose()
+
+
+async def append_to_all(
+    store: "PostgresStore",
+    ids: Sequence[str],
+    seqs: range,
+    kept: Callable[[int], None] = lambda seq: None,
+) -> None:
+    """Append to all of these runs at once, to each a fact after the other; `kept` hears of each."""
+
+    async def append(id: str) -> None:
+        for seq in seqs:
             await store.append(id, seq - 1, [fact_of(id, seq)])
+            kept(seq)
+
+    await asyncio.gather(*map(append, ids))
+
+
+def _appended(address: str, each: int) -> float:
+    """Return the microseconds an append takes, of runs of one process that append at once."""
 
     async def all_of_them() -> float:
-        store = await asyncio.to_thread(PostgresStore.opened, address)
-        ids = [f"run{number}-{time.monotonic_ns()}" for number in range(runs)]
-        for id in ids:
-            await store.append(id, 0, started(id))
-            await store.claim(id)
-        began = perf_counter()
-        await asyncio.gather(*(run(store, id) for id in ids))
-        took = perf_counter() - began
-        await store.aclose()
-        return took / (runs * each) * 1e6
+        async with open_store(address, RUNS) as (store, ids):
+            began = perf_counter()
+            await append_to_all(store, ids, range(2, each + 2))
+            return (perf_counter() - began) / (RUNS * each) * 1e6
 
     return on_a_loop(all_of_them)
 
@@ -125,16 +154,11 @@ def _alternating(address: str, each: int) -> tuple[float, float, float]:
     """
     import psycopg
 
-    from midstream.store.postgres.store import PostgresStore
-
     body, took = body_of(fact_of("bare", 1)), [0.0, 0.0, 0.0]
 
     async def all_three() -> None:
-        store = await asyncio.to_thread(PostgresStore.opened, address)
-        id = f"run-{time.monotonic_ns()}"
-        await store.append(id, 0, started(id))
-        await store.claim(id)
-        with psycopg.connect(address, autocommit=True) as bare:
+        async with open_store(address, 1) as (store, (id,)):
+            bare = stack.enter_context(psycopg.connect(address, autocommit=True))
             bare.execute(_BARE_TABLE)
             for table in _FENCED_TABLES:
                 bare.execute(table)
@@ -151,9 +175,9 @@ def _alternating(address: str, each: int) -> tuple[float, float, float]:
                     took[0] += appended - began
                     took[1] += inserted - appended
                     took[2] += fenced - inserted
-        await store.aclose()
 
-    on_a_loop(all_three)
+    with contextlib.ExitStack() as stack:
+        on_a_loop(all_three)
     one, bare_one, least = (each_took / each * 1e6 for each_took in took)
     return one, bare_one, least
 
@@ -211,7 +235,8 @@ def _program(name: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
         process.communicate()
 
 
-def _line(process: "subprocess.Popen[str]") -> str:
+def line_of(process: "subprocess.Popen[str]") -> str:
+    """Return the next line a program writes."""
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
@@ -221,36 +246,27 @@ def _watched(address: str, slices: int) -> tuple[float, float]:
 
     The watchers are let run and stopped in turn, in slices of some tenths of a second.
     """
-    from midstream.store.postgres.store import PostgresStore
-
     took = {signal.SIGCONT: 0.0, signal.SIGSTOP: 0.0}
 
     async def append_all() -> None:
-        store = await asyncio.to_thread(PostgresStore.opened, address)
-        ids = [f"run{number}-{time.monotonic_ns()}" for number in range(RUNS)]
-        for id in ids:
-            await store.append(id, 0, started(id))
-            await store.claim(id)
-        done = 1
-
-        async def run(id: str) -> None:
-            for seq in range(done + 1, done + 1 + IN_A_SLICE):
-                await store.append(id, seq - 1, [fact_of(id, seq)])
-
-        with _program("machines_watcher", address, str(WATCHERS), *ids) as watcher:
-            await asyncio.to_thread(_line, watcher)
+        async with open_store(address, RUNS) as (store, ids):
+            watcher = stack.enter_context(
+                _program("machines_watcher", address, str(WATCHERS), *ids)
+            )
+            await asyncio.to_thread(line_of, watcher)
+            seqs = range(2, 2 + IN_A_SLICE)
             for number in range(slices):
                 first = (signal.SIGCONT, signal.SIGSTOP)
                 for how in first if number % 2 == 0 else first[::-1]:
                     watcher.send_signal(how)
                     began = perf_counter()
-                    await asyncio.gather(*map(run, ids))
+                    await append_to_all(store, ids, seqs)
                     took[how] += perf_counter() - began
-                    done += IN_A_SLICE
+                    seqs = range(seqs.stop, seqs.stop + IN_A_SLICE)
             watcher.send_signal(signal.SIGCONT)
-        await store.aclose()
 
-    on_a_loop(append_all)
+    with contextlib.ExitStack() as stack:
+        on_a_loop(append_all)
     count = RUNS * IN_A_SLICE * slices
     return took[signal.SIGCONT] / count * 1e6, took[signal.SIGSTOP] / count * 1e6
 
@@ -262,7 +278,7 @@ def _appends(server: PostgresServer, is_quick: bool) -> list[Figure]:
     one, bare_one, least = zip(*of_one, strict=True)
     many, bare_many = in_turn(
         rounds,
-        lambda: _appended(address, RUNS, together),
+        lambda: _appended(address, together),
         lambda: _bare(address, RUNS, together),
     )
     of_watched = [_watched(address, slices) for _ in range(rounds)]
@@ -338,7 +354,7 @@ def _words(server: PostgresServer, is_quick: bool) -> list[Figure]:
 
 def _until(process: "subprocess.Popen[str]", word: str) -> str:
     """Return what stands behind a word, once a line begins with it."""
-    while line := _line(process):
+    while line := line_of(process):
         if line.startswith(word):
             return line.removeprefix(word).strip()
     raise RuntimeError("the other process has ended")
@@ -347,7 +363,7 @@ def _until(process: "subprocess.Popen[str]", word: str) -> str:
 def _cut(owner: "subprocess.Popen[str]") -> int:
     """Return when a reply was cut, once it was and the next one streams: either is told first."""
     told: dict[str, str] = {}
-    while len(told) < 2 and (line := _line(owner)):
+    while len(told) < 2 and (line := line_of(owner)):
         told |= {line.split()[0]: line.split()[-1]}
     return int(told["closed"])
 
@@ -376,29 +392,28 @@ async def _said(
     """
     import psycopg
 
-    from midstream.store.postgres.store import PostgresStore
-
     samples: list[tuple[float, float]] = []
-    store = await asyncio.to_thread(PostgresStore.opened, address)
     clock = JumpingClock(time.time())
-    machines = [await RemoteMachine.attached(store, run, sockets=None, clock=clock) for run in runs]
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("create table bare_words(words text)")
-        await asyncio.to_thread(_wait_for_the_floor, connection)
-        for number in range(count + 3):
-            await asyncio.sleep(0.03)
-            began = time.monotonic_ns()
-            machine = machines[number % SPOKEN]
-            saying = asyncio.create_task(machine.say(Destination(text=WORDS, run=machine.id)))
-            closed = await asyncio.to_thread(_cut, owner)
-            await saying
-            await asyncio.sleep(0.03)
-            rung = await asyncio.to_thread(_rung, connection, owner)
-            if number >= 3:
-                samples.append(((closed - began) / 1e6, rung))
-    for machine in machines:
-        await machine.aclose()
-    await store.aclose()
+    async with open_store(address) as (store, _):
+        machines = [
+            await RemoteMachine.attached(store, run, sockets=None, clock=clock) for run in runs
+        ]
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("create table bare_words(words text)")
+            await asyncio.to_thread(_wait_for_the_floor, connection)
+            for number in range(count + 3):
+                await asyncio.sleep(0.03)
+                began = time.monotonic_ns()
+                machine = machines[number % SPOKEN]
+                saying = asyncio.create_task(machine.say(Destination(text=WORDS, run=machine.id)))
+                closed = await asyncio.to_thread(_cut, owner)
+                await saying
+                await asyncio.sleep(0.03)
+                rung = await asyncio.to_thread(_rung, connection, owner)
+                if number >= 3:
+                    samples.append(((closed - began) / 1e6, rung))
+        for machine in machines:
+            await machine.aclose()
     return samples
 
 
@@ -407,15 +422,12 @@ async def _said(
 
 def filled(server: PostgresServer, runs: int) -> str:
     """Return a database of so many runs that wait for a person."""
-    from midstream.store.postgres.store import PostgresStore
-
     address = server.database()
 
     async def first() -> None:
-        store = await asyncio.to_thread(PostgresStore.opened, address)
-        await store.append("first", 0, started("first"))
-        await store.assign("first", Placement())
-        await store.aclose()
+        async with open_store(address) as (store, _):
+            await store.append("first", 0, started("first"))
+            await store.assign("first", Placement())
 
     asyncio.run(first())
     copied = (
@@ -436,7 +448,6 @@ def filled(server: PostgresServer, runs: int) -> str:
 def _listing(server: PostgresServer, is_quick: bool) -> list[Figure]:
     import psycopg
 
-    from midstream.store.postgres.store import PostgresStore
     from midstream.views.listing import Summary
 
     runs, rounds = (2 * PAGE, 1) if is_quick else (100_000, 9)
@@ -449,12 +460,11 @@ def _listing(server: PostgresServer, is_quick: bool) -> list[Figure]:
 
     def ours() -> float:
         async def once() -> float:
-            store = await asyncio.to_thread(PostgresStore.opened, address)
-            await store.listing()  # once for the connection's sake
-            began = perf_counter()
-            found = await store.listing()
-            took = perf_counter() - began
-            await store.aclose()
+            async with open_store(address) as (store, _):
+                await store.listing()  # once for the connection's sake
+                began = perf_counter()
+                found = await store.listing()
+                took = perf_counter() - began
             assert len(found) == PAGE
             return took * 1e3
 
@@ -577,7 +587,6 @@ def _of(server: PostgresServer, workers: int, runs: int, pieces: int) -> Callabl
 def _driven(server: PostgresServer, workers: int, runs: int, pieces: int) -> float:
     """Return how many runs a second so many workers end, whose model streams slowly."""
     address = server.database()
-    name = address.rpartition("/")[2]
     with tempfile.TemporaryDirectory() as home, contextlib.ExitStack() as stack:
         folder = Path(home)
         model = stack.enter_context(model_of(folder, runs, pieces))
@@ -588,13 +597,20 @@ def _driven(server: PostgresServer, workers: int, runs: int, pieces: int) -> flo
             stack.enter_context(worker(folder, env))
         time.sleep(0.5)
         began = perf_counter()
-        server.sql("update midstream.runs set queue = 'default'", name)
-        server.sql("select pg_notify('midstream_offered', '')", name)
-        over = "select count(*) from midstream.runs where standing = 'finished'"
-        while server.sql(over, name) != [(runs,)]:
-            assert perf_counter() - began < 300, (folder / "worker.err").read_text()[-2000:]
+        for _ in until_finished(server, address, runs, folder):
             time.sleep(0.05)
         return runs / (perf_counter() - began)
+
+
+def until_finished(server: PostgresServer, address: str, runs: int, folder: Path) -> Iterator[None]:
+    """Offer all runs of a database to its workers; yield again and again until so many have finished."""
+    name, ends_at = address.rpartition("/")[2], time.monotonic() + 300
+    server.sql("update midstream.runs set queue = 'default'", name)
+    server.sql("select pg_notify('midstream_offered', '')", name)
+    over = "select count(*) from midstream.runs where standing = 'finished'"
+    while server.sql(over, name) != [(runs,)]:
+        assert time.monotonic() < ends_at, (folder / "worker.err").read_text()[-2000:]
+        yield
 
 
 @contextlib.contextmanager
@@ -607,7 +623,7 @@ def model_of(folder: Path, replies: int, pieces: int, delay_s: float = 0.1) -> I
     with subprocess.Popen(
         command, cwd=ROOT / "tests", stdout=subprocess.PIPE, text=True
     ) as process:
-        yield _line(process)
+        yield line_of(process)
         process.terminate()
 
 

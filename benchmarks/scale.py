@@ -14,14 +14,21 @@ import sys
 import tempfile
 import time
 from collections import deque
-from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 
 import msgspec
-from support.postgres import LACKING, PostgresServer
+from support.postgres import PostgresServer
 
-from benchmarks.many_machines import STARTER, TALK, environment_of, model_of, worker
+from benchmarks.many_machines import (
+    STARTER,
+    TALK,
+    environment_of,
+    is_lacking,
+    model_of,
+    until_finished,
+    worker,
+)
 from benchmarks.measuring import Figure, progress, table
 
 MODEL_S = 2.0
@@ -63,9 +70,10 @@ class Spent(msgspec.Struct, frozen=True):
 
 def measure(is_quick: bool) -> list[Figure]:
     """Return what a turn, a piece of a reply and a run take of a worker."""
-    lacking = LACKING or ("" if find_spec("psycopg") else "psycopg is not installed")
-    if lacking or not Path("/proc/self/stat").exists():
-        progress(f"scale is left out: {lacking or 'there is no /proc'}")
+    if is_lacking("scale"):
+        return []
+    if not Path("/proc/self/stat").exists():
+        progress("scale is left out: there is no /proc")
         return []
     runs, turns, pieces, rounds = (2, 2, 4, 1) if is_quick else (16, TURNS, PIECES, 3)
     cpu, piece, run, appends, memory, connections = [list[float]() for _ in range(6)]
@@ -116,11 +124,8 @@ def _spent(server: PostgresServer, runs: int, turns: int, pieces: int) -> Spent:
             with worker(folder, env, runs) as process:
                 time.sleep(1.0)
                 cpu_s, memory_mb = _of_process(process.pid)
-                server.sql("update midstream.runs set queue = 'default'", name)
-                server.sql("select pg_notify('midstream_offered', '')", name)
-                most_mb, most, began = 0.0, 0, time.monotonic()
-                while server.sql(_OVER, name) != [(runs,)]:
-                    assert time.monotonic() < began + 300, (folder / "worker.err").read_text()
+                most_mb, most = 0.0, 0
+                for _ in until_finished(server, address, runs, folder):
                     most_mb = max(most_mb, _of_process(process.pid)[1])
                     most = max(most, int(str(server.sql(_CONNECTED)[0][0])))
                     time.sleep(0.2)
@@ -131,7 +136,6 @@ def _spent(server: PostgresServer, runs: int, turns: int, pieces: int) -> Spent:
     return Spent(used_s / runs, appends / runs, (most_mb - memory_mb) / runs, most)
 
 
-_OVER = "select count(*) from midstream.runs where standing = 'finished'"
 _CONNECTED = "select count(*) from pg_stat_activity where application_name = 'midstream'"
 
 

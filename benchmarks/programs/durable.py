@@ -10,6 +10,7 @@ be; `memory` keeps nothing, and then the time is the processor's.
 import argparse
 import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -92,6 +93,32 @@ def setting(connection: sqlite3.Connection) -> str:
         for name in ("journal_mode", "synchronous")
     )
     return f"{str(mode).upper()}, {('OFF', 'NORMAL', 'FULL', 'EXTRA')[level]}"
+
+
+def moved_on(kept: list[str], done: int) -> list[str]:
+    """Return a state's messages after a transition: one appended, the oldest dropped; none of none."""
+    return [*kept[1:], message(done)] if kept else kept
+
+
+def time_loop(
+    distribution: str,
+    wanted: Asked,
+    run: Callable[[str, int], int],
+    *,
+    path: Path | None,
+    setting: Callable[[], str],
+) -> None:
+    """Print what the loop takes that `run` makes in a run of that name; it returns its transitions.
+
+    `path` is its database, `setting` how that commits.
+    """
+    run("warm", WARM_UP)
+    before = size(path)
+    began = wanted.clock()
+    done = run("timed", wanted.count)
+    took = wanted.clock() - began
+    grown = size(path) - before
+    tell(distribution, seconds=took, count=done, grown=grown, setting=setting() if path else "")
 
 
 def tell(distribution: str, *, seconds: float, count: int, grown: int, setting: str) -> None:

@@ -4,29 +4,26 @@ At its best: the synchronous persister; the asynchronous one hands every stateme
 """
 # mypy: disable-error-code="import-not-found", disallow-untyped-decorators=False
 
+from pathlib import Path
 from typing import Any
 
 from burr.core import ApplicationBuilder, State, action
 from burr.core.persistence import SQLitePersister
 
 from benchmarks.programs.durable import (
-    WARM_UP,
     asked,
-    message,
     messages,
+    moved_on,
     new_database,
     setting,
-    size,
-    tell,
+    time_loop,
 )
 
 
 def work(state: Any) -> Any:
     """Do what each state does: append a message, drop the oldest; in an empty state, nothing."""
     done = state["done"] + 1
-    if not state["messages"]:
-        return state.update(done=done)
-    return state.update(done=done, messages=[*state["messages"][1:], message(done)])
+    return state.update(done=done, messages=moved_on(state["messages"], done))
 
 
 @action(reads=["done", "messages"], writes=["done", "messages"])
@@ -63,31 +60,23 @@ def application(persister: Any, name: str, count: int) -> Any:
 def main() -> None:
     """Measure the loop."""
     wanted = asked()
-    path = persister = None
+    path: Path | None = None
+    persister: Any = None
     if wanted.is_durable:
         path = new_database(wanted.folder, wanted.journal)
         persister = SQLitePersister.from_values(db_path=str(path))
         persister.connection.execute("PRAGMA synchronous=FULL")
         persister.initialize()
 
-    def run(loop: Any, count: int) -> int:
+    loops = {name: application(persister, name, wanted.messages) for name in ("warm", "timed")}
+
+    def run(name: str, count: int) -> int:
+        loop = loops[name]
         for _ in range(count):
             loop.step()
         return int(loop.state["done"])
 
-    run(application(persister, "warm", wanted.messages), WARM_UP)
-    loop = application(persister, "timed", wanted.messages)
-    before = size(path)
-    began = wanted.clock()
-    done = run(loop, wanted.count)
-    took = wanted.clock() - began
-    tell(
-        "apache-burr",
-        seconds=took,
-        count=done,
-        grown=size(path) - before,
-        setting="" if persister is None else setting(persister.connection),
-    )
+    time_loop("apache-burr", wanted, run, path=path, setting=lambda: setting(persister.connection))
     if persister is not None:
         persister.cleanup()
 

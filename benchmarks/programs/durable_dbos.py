@@ -6,15 +6,7 @@ from typing import Any
 import sqlalchemy
 from dbos import DBOS, DBOSConfig, SetWorkflowID
 
-from benchmarks.programs.durable import (
-    WARM_UP,
-    asked,
-    message,
-    new_database,
-    setting,
-    size,
-    tell,
-)
+from benchmarks.programs.durable import asked, message, new_database, setting, time_loop
 
 settings: set[str] = set()
 
@@ -71,18 +63,7 @@ def main() -> None:
         with SetWorkflowID(name):
             return int(loop(count))
 
-    run("warm", WARM_UP)
-    before = size(path)
-    began = wanted.clock()
-    done = run("timed", wanted.count)
-    took = wanted.clock() - began
-    tell(
-        "dbos",
-        seconds=took,
-        count=done,
-        grown=size(path) - before,
-        setting=" / ".join(sorted(settings)),
-    )
+    time_loop("dbos", wanted, run, path=path, setting=lambda: " / ".join(sorted(settings)))
     DBOS.destroy()
 
 

@@ -13,14 +13,12 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
 
 from benchmarks.programs.durable import (
-    WARM_UP,
     asked,
-    message,
     messages,
+    moved_on,
     new_database,
     setting,
-    size,
-    tell,
+    time_loop,
 )
 
 
@@ -35,9 +33,7 @@ class Data(TypedDict):
 def work(data: Data) -> dict[str, Any]:
     """Do what each state does: append a message, drop the oldest; in an empty state, nothing."""
     done = data["done"] + 1
-    if not data["messages"]:
-        return {"done": done}
-    return {"done": done, "messages": [*data["messages"][1:], message(done)]}
+    return {"done": done, "messages": moved_on(data["messages"], done)}
 
 
 def graph(saver: Any) -> Any:
@@ -68,18 +64,7 @@ def main() -> None:
             begin = {"count": count, "done": 0, "messages": messages(wanted.messages)}
             return int(loop.invoke(begin, config, **kept)["done"])
 
-        run("warm", WARM_UP)
-        before = size(path)
-        began = wanted.clock()
-        done = run("timed", wanted.count)
-        took = wanted.clock() - began
-        tell(
-            "langgraph",
-            seconds=took,
-            count=done,
-            grown=size(path) - before,
-            setting=setting(connection) if wanted.is_durable else "",
-        )
+        time_loop("langgraph", wanted, run, path=path, setting=lambda: setting(connection))
 
 
 if __name__ == "__main__":

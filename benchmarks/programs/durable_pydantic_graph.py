@@ -14,16 +14,7 @@ from typing import Any
 
 from pydantic_graph import EndMarker, GraphBuilder
 
-from benchmarks.programs.durable import (
-    WARM_UP,
-    Asked,
-    asked,
-    messages,
-    new_database,
-    setting,
-    size,
-    tell,
-)
+from benchmarks.programs.durable import Asked, asked, messages, new_database, setting, time_loop
 from benchmarks.programs.pydantic_graph_nodes import Data, First, Second, Third
 
 
@@ -62,20 +53,21 @@ async def run(
 def measured(wanted: Asked, path: Path | None, connection: sqlite3.Connection | None) -> None:
     """Measure the loop, and tell."""
     loop = graph()
-    asyncio.run(run(loop, connection, "warm", WARM_UP, wanted.messages))
-    before = size(path)
-    began = wanted.clock()
-    done = asyncio.run(run(loop, connection, "timed", wanted.count, wanted.messages))
-    took = wanted.clock() - began
-    if connection is not None:
-        rows = connection.execute("SELECT count(*) FROM kept WHERE run = 'timed'").fetchone()[0]
-        assert rows == done, f"{rows} rows for {done} transitions"
-    tell(
+
+    def go(name: str, count: int) -> int:
+        done = asyncio.run(run(loop, connection, name, count, wanted.messages))
+        if connection is not None:
+            query = "SELECT count(*) FROM kept WHERE run = ?"
+            rows = connection.execute(query, (name,)).fetchone()[0]
+            assert rows == done, f"{rows} rows for {done} transitions"
+        return done
+
+    time_loop(
         "pydantic-graph",
-        seconds=took,
-        count=done,
-        grown=size(path) - before,
-        setting="" if connection is None else setting(connection),
+        wanted,
+        go,
+        path=path,
+        setting=lambda: "" if connection is None else setting(connection),
     )
 
 

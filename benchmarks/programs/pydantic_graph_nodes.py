@@ -18,10 +18,9 @@ class Data:
     def work(self) -> None:
         """Do what each state does: append a message, drop the oldest; in an empty state, nothing."""
         self.done += 1
-        if not self.messages:
-            return
-        self.messages.append(message(self.done))
-        del self.messages[0]
+        if self.messages:
+            self.messages.append(message(self.done))
+            del self.messages[0]
 
 
 @dataclass
