@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 from api_kit import Place, here, until, write
-from deadline import DEADLINE_S
 from support.dialect_server import AnthropicServer, GoogleServer
 from support.model_server import Call, Gate, ModelServer, Reply
 from support.openai_server import OpenAIServer
@@ -163,8 +162,7 @@ async def test_each_request_begins_with_the_one_before(
     here: Place, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     dialect = DIALECTS[name]
-    async with asyncio.timeout(DEADLINE_S):
-        bodies = await talked(here, monkeypatch, dialect)
+    bodies = await talked(here, monkeypatch, dialect)
 
     sent = [dialect.parts(body) for body in bodies]
     for before, after in itertools.pairwise(sent):
@@ -175,8 +173,7 @@ async def test_each_request_begins_with_the_one_before(
 async def test_anthropic_is_told_where_to_keep_it(
     here: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        bodies = await talked(here, monkeypatch, DIALECTS["anthropic"])
+    bodies = await talked(here, monkeypatch, DIALECTS["anthropic"])
 
     marks = [marks_in(body) for body in bodies]
     for before, after in itertools.pairwise(marks):

@@ -1,6 +1,5 @@
 """Workflows written in Python are the definition of a file: checked, drawn, pinned and run as one."""
 
-import asyncio
 import dataclasses
 import functools
 from collections.abc import Callable
@@ -10,7 +9,6 @@ import msgspec
 import pydantic
 import pytest
 from api_kit import Place, here
-from deadline import DEADLINE_S
 
 import midstream
 from midstream import StateRun, Workflow, stop
@@ -66,144 +64,137 @@ def haiku(kind: Any = Verdict) -> Workflow:
 
 @pytest.mark.parametrize("kind", [Verdict, Judged, Model])
 async def test_a_loop_of_two_agents_with_a_typed_reply(here: Place, kind: Any) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        model = ("An old pond", verdict(False, "old"), "A new pond", verdict(True))
-        engine = await here.engine(*model)
-        run = await engine.start(haiku(kind), "rain")
+    model = ("An old pond", verdict(False, "old"), "A new pond", verdict(True))
+    engine = await here.engine(*model)
+    run = await engine.start(haiku(kind), "rain")
 
-        assert await run.wait() == "A new pond"
-        assert run.run.visits["write"] == run.run.visits["look"] == 2
-        asked = [each.request for each in engine.local.world.model.asked]  # type: ignore[attr-defined]
-        assert [each.agent for each in asked] == ["poet", "critic"] * 2
-        assert "A haiku about rain" in asked[0].messages[-1].text
-        assert asked[0].system == "You write haiku."
+    assert await run.wait() == "A new pond"
+    assert run.run.visits["write"] == run.run.visits["look"] == 2
+    asked = [each.request for each in engine.local.world.model.asked]  # type: ignore[attr-defined]
+    assert [each.agent for each in asked] == ["poet", "critic"] * 2
+    assert "A haiku about rain" in asked[0].messages[-1].text
+    assert asked[0].system == "You write haiku."
 
 
 async def test_words_in_the_middle_reach_the_function_resume(here: Place) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        gate = Gate()
-        engine = await here.engine(
-            says("An old ", "pond", gate=gate, after=1), "Snow", verdict(True)
-        )
-        run = await engine.start(haiku(), "rain")
-        await gate.reached()
+    gate = Gate()
+    engine = await here.engine(says("An old ", "pond", gate=gate, after=1), "Snow", verdict(True))
+    run = await engine.start(haiku(), "rain")
+    await gate.reached()
 
-        await run.say("about snow")
+    await run.say("about snow")
 
-        assert await run.wait() == "Snow"
-        assert run.data["words"] == "about snow"
+    assert await run.wait() == "Snow"
+    assert run.data["words"] == "about snow"
 
 
 async def test_a_run_goes_on_after_its_process_with_the_workflow_given_again(here: Place) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        gate = Gate()
-        first = await here.engine("An old pond", says("...", gate=gate))
-        run = await first.start(haiku(), "rain")
-        await gate.reached()
-        await first.close()
+    gate = Gate()
+    first = await here.engine("An old pond", says("...", gate=gate))
+    run = await first.start(haiku(), "rain")
+    await gate.reached()
+    await first.close()
 
-        second = await here.engine(verdict(True))
-        with pytest.raises(midstream.UserMistake, match="built in code"):
-            await second.resume(run.id)
-        again = await second.resume(run.id, haiku())
-        assert await again.wait() == "An old pond"
-        assert again.run.visits["write"] == 1, "what had been done is not done again"
+    second = await here.engine(verdict(True))
+    with pytest.raises(midstream.UserMistake, match="built in code"):
+        await second.resume(run.id)
+    again = await second.resume(run.id, haiku())
+    assert await again.wait() == "An old pond"
+    assert again.run.visits["write"] == 1, "what had been done is not done again"
 
 
 async def test_a_function_that_has_changed_is_told_before_anything_goes_on(here: Place) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        first = await here.engine(asks("Sure?"))
+    first = await here.engine(asks("Sure?"))
 
-        def flow_of(function: Callable[..., Any]) -> Workflow:
-            flow = Workflow("ask")
-            flow.start(ask=flow.agent("dude"))(function)
-            return flow
+    def flow_of(function: Callable[..., Any]) -> Workflow:
+        flow = Workflow("ask")
+        flow.start(ask=flow.agent("dude"))(function)
+        return flow
 
-        def reply(run: StateRun) -> Any:
-            return stop("old")
+    def reply(run: StateRun) -> Any:
+        return stop("old")
 
-        old = flow_of(reply)
+    old = flow_of(reply)
 
-        def reply(run: StateRun) -> Any:
-            return stop("new")
+    def reply(run: StateRun) -> Any:  # type: ignore[no-redef]
+        return stop("new")
 
-        new = flow_of(reply)
-        run = await first.start(old, "x")
-        await run.settled()
-        await first.close()
+    new = flow_of(reply)
+    run = await first.start(old, "x")
+    await run.settled()
+    await first.close()
 
-        second = await here.engine("Yes.")
-        with pytest.raises(midstream.DefinitionDiffers):
-            await second.resume(run.id, new)
-        again = await second.resume(run.id, new, choice="new")
-        await again.say("yes")
-        assert await again.wait() == "new"
+    second = await here.engine("Yes.")
+    with pytest.raises(midstream.DefinitionDiffers):
+        await second.resume(run.id, new)
+    again = await second.resume(run.id, new, choice="new")
+    await again.say("yes")
+    assert await again.wait() == "new"
 
 
 async def test_questions_waits_tools_branches_items_and_workflows_are_states(here: Place) -> None:
-    async with asyncio.timeout(DEADLINE_S):
 
-        @midstream.tool(effect="read")
-        def size(name: str) -> int:
-            """Return how long a name is."""
-            return len(name)
+    @midstream.tool(effect="read")
+    def size(name: str) -> int:
+        """Return how long a name is."""
+        return len(name)
 
-        inner = Workflow("inner", input=str)
+    inner = Workflow("inner", input=str)
 
-        @inner.start
-        def shout(run: StateRun) -> Any:
-            return stop(str(run.input).upper())
+    @inner.start
+    def shout(run: StateRun) -> Any:
+        return stop(str(run.input).upper())
 
-        flow = Workflow("all", input=list, tools=[size])
+    flow = Workflow("all", input=list, tools=[size])
 
-        @flow.start(question="Which?", choices=["one", "two"])
-        def ask(run: StateRun) -> Any:
-            run.data["answer"] = run.result
-            return pause
+    @flow.start(question="Which?", choices=["one", "two"])
+    def ask(run: StateRun) -> Any:
+        run.data["answer"] = run.result
+        return pause
 
-        @flow.state(wait=0.001)
-        def pause(run: StateRun) -> Any:
-            return measure
+    @flow.state(wait=0.001)
+    def pause(run: StateRun) -> Any:
+        return measure
 
-        @flow.state(call="size", arguments={"name": "${common_data.answer}"})
-        def measure(run: StateRun) -> Any:
-            run.data["size"] = run.result
-            return each
+    @flow.state(call="size", arguments={"name": "${common_data.answer}"})
+    def measure(run: StateRun) -> Any:
+        run.data["size"] = run.result
+        return each
 
-        @flow.state(for_each="common_data.input", do="item")
-        def each(run: StateRun) -> Any:
-            run.data["items"] = run.result
-            return both
+    @flow.state(for_each="common_data.input", do="item")
+    def each(run: StateRun) -> Any:
+        run.data["items"] = run.result
+        return both
 
-        @flow.state
-        def item(run: StateRun) -> Any:
-            return stop(f"<{run.input}>")
+    @flow.state
+    def item(run: StateRun) -> Any:
+        return stop(f"<{run.input}>")
 
-        @flow.state(parallel=[item, "other"])
-        def both(run: StateRun) -> Any:
-            run.data["both"] = run.result
-            return call_inner
+    @flow.state(parallel=[item, "other"])
+    def both(run: StateRun) -> Any:
+        run.data["both"] = run.result
+        return call_inner
 
-        @flow.state
-        def other(run: StateRun) -> Any:
-            return "stop"
+    @flow.state
+    def other(run: StateRun) -> Any:
+        return "stop"
 
-        @flow.state(workflow=inner, input="${common_data.answer}")
-        def call_inner(run: StateRun) -> Any:
-            run.data["inner"] = run.result
-            return stop(run.data)
+    @flow.state(workflow=inner, input="${common_data.answer}")
+    def call_inner(run: StateRun) -> Any:
+        run.data["inner"] = run.result
+        return stop(run.data)
 
-        engine = await here.engine()
-        run = await engine.start(flow, ["a", "b"])
-        await run.settled()
-        await run.say("two")
-        output: Any = await run.wait()
+    engine = await here.engine()
+    run = await engine.start(flow, ["a", "b"])
+    await run.settled()
+    await run.say("two")
+    output: Any = await run.wait()
 
-        assert output["answer"] == "two"
-        assert output["size"] in (3, "3")
-        assert output["inner"] == "TWO"
-        assert output["items"] == ["<a>", "<b>"]
-        assert set(output["both"]) == {"item", "other"}
+    assert output["answer"] == "two"
+    assert output["size"] in (3, "3")
+    assert output["inner"] == "TWO"
+    assert output["items"] == ["<a>", "<b>"]
+    assert set(output["both"]) == {"item", "other"}
 
 
 def test_where_a_function_leads_is_checked_before_anything_runs() -> None:
@@ -315,9 +306,8 @@ async def test_functions_may_be_decorated_methods_or_name_what_is_not_set_yet(he
         return third
 
     third = flow.state(steps.third)
-    async with asyncio.timeout(DEADLINE_S):
-        run = await (await here.engine()).start(flow)
-        assert await run.wait() == "done"
+    run = await (await here.engine()).start(flow)
+    assert await run.wait() == "done"
     later = None
 
 

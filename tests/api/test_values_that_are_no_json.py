@@ -1,13 +1,11 @@
 """What a program gives and no journal can keep is refused in words, and the run is as it was."""
 
-import asyncio
 import dataclasses
 from typing import Any
 
 import pydantic
 import pytest
 from api_kit import TALK, Place, here, place
-from deadline import DEADLINE_S
 
 import midstream
 from midstream import AuthorMistake, StateRun, Workflow, stop
@@ -60,38 +58,36 @@ FORM = {
 
 @pytest.mark.parametrize(("value", "words"), NO_JSON)
 async def test_nothing_begins_with_what_is_no_json(here: Place, value: Any, words: str) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        engine = await here.engine()
-        with pytest.raises(AuthorMistake, match=f"The input.*{words}"):
-            await engine.start(FORM, value)
-        with pytest.raises(AuthorMistake, match=f"The input.*{words}"):
-            await engine.start("role:dude", value)
-        with pytest.raises(AuthorMistake, match=rf"variables\.x.*{words}"):
-            await engine.start(FORM, variables={"x": value})
-        with pytest.raises(AuthorMistake, match=rf"The workflow\.variables\.x.*{words}"):
-            await engine.start({**FORM, "variables": {"x": value}})
+    engine = await here.engine()
+    with pytest.raises(AuthorMistake, match=f"The input.*{words}"):
+        await engine.start(FORM, value)
+    with pytest.raises(AuthorMistake, match=f"The input.*{words}"):
+        await engine.start("role:dude", value)
+    with pytest.raises(AuthorMistake, match=rf"variables\.x.*{words}"):
+        await engine.start(FORM, variables={"x": value})
+    with pytest.raises(AuthorMistake, match=rf"The workflow\.variables\.x.*{words}"):
+        await engine.start({**FORM, "variables": {"x": value}})
 
-        assert await engine.runs() == []
+    assert await engine.runs() == []
 
 
 @pytest.mark.parametrize(("value", "words"), NO_JSON)
 async def test_a_question_stays_open_over_an_answer_that_is_no_json(
     place: Place, value: Any, words: str
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        run = await place.held(await (await place.engine()).start(FORM))
-        await run.settled()
-        (question,), before = run.questions, run.run
-        with pytest.raises(AuthorMistake, match=f"The answer.*{words}"):
-            await run.answer(question, value)
-        with pytest.raises(AuthorMistake, match=rf"answers\[0\].*{words}"):
-            await run.wait([value])
-        with pytest.raises(AuthorMistake, match=f"no text, but of the type {type(value).__name__}"):
-            await run.say(value)
-        assert (run.questions, run.run) == ((question,), before)
+    run = await place.held(await (await place.engine()).start(FORM))
+    await run.settled()
+    (question,), before = run.questions, run.run
+    with pytest.raises(AuthorMistake, match=f"The answer.*{words}"):
+        await run.answer(question, value)
+    with pytest.raises(AuthorMistake, match=rf"answers\[0\].*{words}"):
+        await run.wait([value])
+    with pytest.raises(AuthorMistake, match=f"no text, but of the type {type(value).__name__}"):
+        await run.say(value)
+    assert (run.questions, run.run) == ((question,), before)
 
-        await run.answer(question, {"size": (1, 2)})
-        assert await run.wait() == '{"size": [1, 2]}'
+    await run.answer(question, {"size": (1, 2)})
+    assert await run.wait() == '{"size": [1, 2]}'
 
 
 @pytest.mark.parametrize(("value", "words"), NO_JSON)
@@ -106,18 +102,17 @@ async def test_a_call_waits_on_over_arguments_that_are_no_json(
         called.append(count)
         return "launched"
 
-    async with asyncio.timeout(DEADLINE_S):
-        engine = await place.engine(call("launch", count=1), "Done.", tools=[launch])
-        run = await place.held(await engine.start(TALK))
-        await run.settled()
-        (question,) = run.questions
-        with pytest.raises(AuthorMistake, match=rf"arguments\.count.*{words}"):
-            await run.approve(question, arguments={"count": value})
-        assert run.questions == (question,)
+    engine = await place.engine(call("launch", count=1), "Done.", tools=[launch])
+    run = await place.held(await engine.start(TALK))
+    await run.settled()
+    (question,) = run.questions
+    with pytest.raises(AuthorMistake, match=rf"arguments\.count.*{words}"):
+        await run.approve(question, arguments={"count": value})
+    assert run.questions == (question,)
 
-        await run.approve(question, arguments={"count": 2})
-        assert await run.wait() == "Done."
-        assert called == [2]
+    await run.approve(question, arguments={"count": 2})
+    assert await run.wait() == "Done."
+    assert called == [2]
 
 
 @pytest.mark.parametrize(("value", "words"), NO_JSON)
@@ -143,13 +138,12 @@ async def test_a_function_that_leaves_what_is_no_json_has_failed_and_may_be_caug
         why: Any = run.data["why"]
         return stop([run.data["good"], why["error"]])
 
-    async with asyncio.timeout(DEADLINE_S):
-        engine = await here.engine()
-        output: Any = await (await engine.start(flow)).wait()
-        kept, why = output
-        assert kept == 1
-        with pytest.raises(AuthorMistake, match=rf"handler spoil left.*common_data\.bad.*{words}"):
-            raise AuthorMistake(why)
+    engine = await here.engine()
+    output: Any = await (await engine.start(flow)).wait()
+    kept, why = output
+    assert kept == 1
+    with pytest.raises(AuthorMistake, match=rf"handler spoil left.*common_data\.bad.*{words}"):
+        raise AuthorMistake(why)
 
 
 async def test_what_ends_a_workflow_may_be_models_and_nothing_that_is_no_json(here: Place) -> None:
@@ -162,25 +156,23 @@ async def test_what_ends_a_workflow_may_be_models_and_nothing_that_is_no_json(he
 
         return made
 
-    async with asyncio.timeout(DEADLINE_S):
-        engine = await here.engine()
-        models = await engine.start(flow([Model(), Data()]))
-        assert await models.wait() == [{"size": 1}, {"size": 1}]
-        for value, words in (
-            ([Thing()], r"What begin gives to stop\(...\) holds .*Thing.*no JSON value"),
-            (RING, r"What begin gives to stop\(...\) is nested too deep, or holds itself"),
-            (float("inf"), r"common_data\.output is inf \(float\), which is no JSON value"),
-        ):
-            with pytest.raises(AuthorMistake, match=words):
-                await (await engine.start(flow(value))).wait()
+    engine = await here.engine()
+    models = await engine.start(flow([Model(), Data()]))
+    assert await models.wait() == [{"size": 1}, {"size": 1}]
+    for value, words in (
+        ([Thing()], r"What begin gives to stop\(...\) holds .*Thing.*no JSON value"),
+        (RING, r"What begin gives to stop\(...\) is nested too deep, or holds itself"),
+        (float("inf"), r"common_data\.output is inf \(float\), which is no JSON value"),
+    ):
+        with pytest.raises(AuthorMistake, match=words):
+            await (await engine.start(flow(value))).wait()
 
 
 async def test_a_function_that_returns_a_very_long_number_leads_nowhere(here: Place) -> None:
     flow = Workflow("long")
     flow.start(lambda run: 10**5000)
-    async with asyncio.timeout(DEADLINE_S):
-        with pytest.raises(AuthorMistake, match=r"returned .*a very long number"):
-            await (await (await here.engine()).start(flow)).wait()
+    with pytest.raises(AuthorMistake, match=r"returned .*a very long number"):
+        await (await (await here.engine()).start(flow)).wait()
 
 
 @pytest.mark.parametrize(
@@ -200,12 +192,11 @@ async def test_an_agent_is_told_what_a_tool_returned_or_that_it_is_no_json(
         """Look."""
         return value
 
-    async with asyncio.timeout(DEADLINE_S):
-        engine = await here.engine(call("look"), asks("Seen. More?"), "Bye.", tools=[look])
-        run = await engine.start(TALK)
-        await run.settled()
-        asked: Any = engine.local.world.model
-        assert told in str(asked.asked[1].request)
+    engine = await here.engine(call("look"), asks("Seen. More?"), "Bye.", tools=[look])
+    run = await engine.start(TALK)
+    await run.settled()
+    asked: Any = engine.local.world.model
+    assert told in str(asked.asked[1].request)
 
-        await run.say("no")
-        assert await run.wait() == "Bye."
+    await run.say("no")
+    assert await run.wait() == "Bye."

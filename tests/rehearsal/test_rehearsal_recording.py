@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from deadline import DEADLINE_S
 from rehearsing import recorded, recorded_of
 from support.reference import reference, references
 from support.stage import Reference
@@ -54,10 +53,9 @@ DESK = {
 @pytest.mark.parametrize("reference", references(), ids=lambda known: known.name)
 async def test_a_reference_played_again_does_the_same(reference: Reference) -> None:
     rehearsal = await recorded(reference)
-    async with asyncio.timeout(DEADLINE_S):
-        again = await replay(
-            form.decoded(form.encoded(rehearsal)), reference.definition, reference.handlers
-        )
+    again = await replay(
+        form.decoded(form.encoded(rehearsal)), reference.definition, reference.handlers
+    )
     assert again.difference is None
     assert rehearsal.expected.states == reference.path
 
@@ -65,8 +63,7 @@ async def test_a_reference_played_again_does_the_same(reference: Reference) -> N
 @pytest.mark.parametrize("reference", references(), ids=lambda known: known.name)
 async def test_what_was_played_again_gives_the_same_rehearsal(reference: Reference) -> None:
     rehearsal = await recorded(reference)
-    async with asyncio.timeout(DEADLINE_S):
-        again = await replay(rehearsal, reference.definition, reference.handlers)
+    again = await replay(rehearsal, reference.definition, reference.handlers)
     assert from_facts(again.facts) == rehearsal
 
 
@@ -96,8 +93,7 @@ async def test_words_during_a_handler_come_during_that_handler_again() -> None:
     rehearsal = await recorded_of(definition, ScriptedModel(), interrupt, handlers=handlers)
     assert rehearsal.steps == (form.UserSaid(text="hurry", state="work", after_handlers=1),)
     gate.open()
-    async with asyncio.timeout(DEADLINE_S):
-        again = await replay(rehearsal, definition, handlers)
+    again = await replay(rehearsal, definition, handlers)
     assert again.difference is None
     assert rehearsal.expected.states == ("start", "work", "resume", "work", "stop")
 
@@ -115,8 +111,7 @@ async def test_what_a_person_had_seen_of_a_reply_is_kept() -> None:
     model = ScriptedModel(says("Once ", "upon", gate=gate, after=1), "A tale.")
     rehearsal = await recorded_of(definition, model, escape)
     assert rehearsal.steps[0] == form.UserHalted(shown="Once ")
-    async with asyncio.timeout(DEADLINE_S):
-        again = await replay(rehearsal, definition, ScriptHandlers({}))
+    again = await replay(rehearsal, definition, ScriptHandlers({}))
     assert again.difference is None
     assert again.run.contexts["desk"][1].text == "Once "
     assert again.run.contexts["desk"][1].interrupted
@@ -142,8 +137,7 @@ async def test_a_long_reply_is_given_again_however_long_it_takes_to_be_read(
 
     monkeypatch.setattr(redact_results, "in_thread", slowly)
     monkeypatch.setattr(asyncio, "sleep", resting)
-    async with asyncio.timeout(DEADLINE_S):
-        again = await replay(rehearsal, definition, ScriptHandlers({}))
+    again = await replay(rehearsal, definition, ScriptHandlers({}))
     assert again.difference is None
 
 
@@ -161,8 +155,7 @@ async def test_a_refused_answer_is_refused_again() -> None:
     rehearsal = await recorded_of(definition, model, stammer)
     answers = [step for step in rehearsal.steps if isinstance(step, form.UserAnswered)]
     assert [step.text for step in answers] == ["many", "5"]
-    async with asyncio.timeout(DEADLINE_S):
-        again = await replay(rehearsal, definition, ScriptHandlers({}), validate=fits_type)
+    again = await replay(rehearsal, definition, ScriptHandlers({}), validate=fits_type)
     assert again.difference is None
 
 
@@ -176,8 +169,7 @@ async def test_calls_a_model_made_badly_are_bad_again() -> None:
         await machine.wait()
 
     rehearsal = await recorded_of(definition, model, wait, tools=tools)
-    async with asyncio.timeout(DEADLINE_S):
-        again = await replay(rehearsal, definition, ScriptHandlers({}))
+    again = await replay(rehearsal, definition, ScriptHandlers({}))
     assert again.difference is None
     results = [result.text for result in again.run.contexts["desk"][1].results]
     assert results == [
@@ -200,8 +192,7 @@ async def test_replies_without_the_call_they_owe_are_given_again_and_the_run_fai
     rehearsal = await recorded_of(definition, ScriptedModel("words", bad, "words"), wait)
     assert rehearsal.expected.status == "failed"
     assert len(rehearsal.steps) == 3
-    async with asyncio.timeout(DEADLINE_S):
-        assert (await replay(rehearsal, definition, ScriptHandlers({}))).difference is None
+    assert (await replay(rehearsal, definition, ScriptHandlers({}))).difference is None
 
 
 async def test_queued_words_taken_back_are_taken_back_again() -> None:
@@ -222,8 +213,7 @@ async def test_queued_words_taken_back_are_taken_back_again() -> None:
         form.UserSaid(text="later", state="start", policy="queue"),
         form.UserWithdrew(text="later"),
     )
-    async with asyncio.timeout(DEADLINE_S):
-        assert (await replay(rehearsal, definition, ScriptHandlers({}))).difference is None
+    assert (await replay(rehearsal, definition, ScriptHandlers({}))).difference is None
 
 
 async def test_a_run_that_was_cut_and_taken_up_is_rehearsed_with_its_crash() -> None:
@@ -241,24 +231,22 @@ async def test_a_run_that_was_cut_and_taken_up_is_rehearsed_with_its_crash() -> 
             return ToolOutcome(outcome="completed", text="done")
 
     model = ScriptedModel(calls(call("record", key="1")), "First done.", "All done.")
-    async with asyncio.timeout(DEADLINE_S):
-        world = fake_world(model, tools=Slow(), journal=journal)  # type: ignore[arg-type]
-        first = WorkflowStateMachine(line.definition, world, handlers=line.handlers)
-        await first.start("go")
-        await gate.reached()
-        dead, journal.trouble = first.run, OSError("gone")
-        gate.open()
-        await first.wait()
-        journal.trouble = None
-        second = WorkflowStateMachine(line.definition, world, handlers=line.handlers, id=first.id)
-        await second.resume(dead, was_cut=True)
-        await second.settled()
-        await second.say("1", question="q1")
-        await second.wait()
+    world = fake_world(model, tools=Slow(), journal=journal)  # type: ignore[arg-type]
+    first = WorkflowStateMachine(line.definition, world, handlers=line.handlers)
+    await first.start("go")
+    await gate.reached()
+    dead, journal.trouble = first.run, OSError("gone")
+    gate.open()
+    await first.wait()
+    journal.trouble = None
+    second = WorkflowStateMachine(line.definition, world, handlers=line.handlers, id=first.id)
+    await second.resume(dead, was_cut=True)
+    await second.settled()
+    await second.say("1", question="q1")
+    await second.wait()
     rehearsal = from_facts(await journal.read(first.id))
     assert form.ProcessChanged(was_cut=True) in rehearsal.steps
-    async with asyncio.timeout(DEADLINE_S):
-        again = await replay(rehearsal, line.definition, line.handlers)
+    again = await replay(rehearsal, line.definition, line.handlers)
     assert again.difference is None
     assert "It happened" not in again.run.contexts["desk"][1].text
     assert "it happened" in again.run.contexts["desk"][1].results[0].text
@@ -268,20 +256,18 @@ async def test_a_reply_that_was_cut_by_a_crash_is_cut_there_again() -> None:
     definition = define({**DESK, "states": [{"name": "start", "agent": "host"}]})
     gate, journal, clock = Gate(), MemoryStore(), JumpingClock()
     model = ScriptedModel(says("Half a ", "story", gate=gate, after=1), "The rest.")
-    async with asyncio.timeout(DEADLINE_S):
-        world = fake_world(model, journal=journal, clock=clock)
-        first = WorkflowStateMachine(definition, world)
-        await first.start("go")
-        await gate.reached()
-        clock.jump(CHECKPOINT_S)
-        run = await first.leave()
-        second = WorkflowStateMachine(definition, world, id=first.id)
-        await second.resume(run, was_cut=True)
-        await second.wait()
+    world = fake_world(model, journal=journal, clock=clock)
+    first = WorkflowStateMachine(definition, world)
+    await first.start("go")
+    await gate.reached()
+    clock.jump(CHECKPOINT_S)
+    run = await first.leave()
+    second = WorkflowStateMachine(definition, world, id=first.id)
+    await second.resume(run, was_cut=True)
+    await second.wait()
     rehearsal = from_facts(await journal.read(first.id))
     assert form.ProcessChanged(was_cut=True, shown="Half a ") in rehearsal.steps
-    async with asyncio.timeout(DEADLINE_S):
-        again = await replay(rehearsal, definition, ScriptHandlers({}))
+    again = await replay(rehearsal, definition, ScriptHandlers({}))
     assert again.difference is None
     assert again.run.contexts["desk"][1].interrupted
 
@@ -294,8 +280,7 @@ async def test_a_run_that_still_waits_is_rehearsed_as_far_as_it_got() -> None:
 
     rehearsal = await recorded_of(definition, ScriptedModel(asks("Which?")), leave)
     assert rehearsal.expected.status == "running"
-    async with asyncio.timeout(DEADLINE_S):
-        assert (await replay(rehearsal, definition, ScriptHandlers({}))).difference is None
+    assert (await replay(rehearsal, definition, ScriptHandlers({}))).difference is None
 
 
 def test_no_facts_make_no_rehearsal() -> None:
@@ -324,7 +309,6 @@ async def test_calls_that_policy_refused_are_refused_again_one_by_one() -> None:
     twice = calls(call("run", command="rm"), call("run", command="rm"))
     model = ScriptedModel(twice, call("run", command="rm"), "Fine.")
     rehearsal = await recorded_of(definition, model, wait, tools=tools)
-    async with asyncio.timeout(DEADLINE_S):
-        again = await replay(rehearsal, definition, ScriptHandlers({}))
+    again = await replay(rehearsal, definition, ScriptHandlers({}))
     assert again.difference is None
     assert from_facts(again.facts) == rehearsal

@@ -1,6 +1,5 @@
 """One file for one run: readable, whole, and strictly read; the golden one is never edited."""
 
-import asyncio
 import base64
 import hashlib
 import json
@@ -48,98 +47,89 @@ async def with_a_write(store: MemoryStore) -> str:
 
 
 async def test_a_run_comes_out_of_its_file_as_it_went_in(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        here, there = MemoryStore(), MemoryStore()
-        id = await with_a_write(here)
-        path = await written(tmp_path, here, id)
+    here, there = MemoryStore(), MemoryStore()
+    id = await with_a_write(here)
+    path = await written(tmp_path, here, id)
 
-        came = await imported(there, path)
+    came = await imported(there, path)
 
-        assert came == Imported(id=id, named=id, facts=len(await here.read(id)), files=0)
-        assert await there.read(id) == await here.read(id)
-        assert await opened(there, id) == await opened(here, id)
+    assert came == Imported(id=id, named=id, facts=len(await here.read(id)), files=0)
+    assert await there.read(id) == await here.read(id)
+    assert await opened(there, id) == await opened(here, id)
 
 
 async def test_an_imported_run_is_foreign_and_nobodys(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        here, there = MemoryStore(), MemoryStore()
-        id = await chatted(here, "one")
-        await imported(there, await written(tmp_path, here, id))
+    here, there = MemoryStore(), MemoryStore()
+    id = await chatted(here, "one")
+    await imported(there, await written(tmp_path, here, id))
 
-        (kept,) = await there.listing()
-        assert (kept.is_foreign, kept.owner, kept.was_cut) == (True, "", False)
+    (kept,) = await there.listing()
+    assert (kept.is_foreign, kept.owner, kept.was_cut) == (True, "", False)
 
 
 async def test_files_come_along_where_asked_for(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        here, there, bare = MemoryStore(), MemoryStore(), MemoryStore()
-        id = await with_a_write(here)
+    here, there, bare = MemoryStore(), MemoryStore(), MemoryStore()
+    id = await with_a_write(here)
 
-        came = await imported(there, await written(tmp_path, here, id, with_files=True))
-        await imported(bare, await written(tmp_path, here, id, name="bare.jsonl"))
+    came = await imported(there, await written(tmp_path, here, id, with_files=True))
+    await imported(bare, await written(tmp_path, here, id, name="bare.jsonl"))
 
-        key = hashlib.sha256(b"old\n").hexdigest()
-        assert came.files == 1
-        assert await there.get(key) == b"old\n"
-        with pytest.raises(WorldTrouble):
-            await bare.get(key)
+    key = hashlib.sha256(b"old\n").hexdigest()
+    assert came.files == 1
+    assert await there.get(key) == b"old\n"
+    with pytest.raises(WorldTrouble):
+        await bare.get(key)
 
 
 async def test_contents_that_are_lost_are_counted(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        id = await with_a_write(store)
-        store._contents.blobs.clear()
+    store = MemoryStore()
+    id = await with_a_write(store)
+    store._contents.blobs.clear()
 
-        made = await exported(store, id, made_by="x", with_files=True)
+    made = await exported(store, id, made_by="x", with_files=True)
 
-        assert (made.files, made.missing) == (0, 1)
+    assert (made.files, made.missing) == (0, 1)
 
 
 async def test_a_fork_is_exported_whole_and_names_where_it_came_from(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, there = MemoryStore(), MemoryStore()
-        source = await chatted(store, "one", "two")
-        middle = await fork(store, source, 9)
-        last = await fork(store, middle.id, 3)
-        path = await written(tmp_path, store, last.id)
+    store, there = MemoryStore(), MemoryStore()
+    source = await chatted(store, "one", "two")
+    middle = await fork(store, source, 9)
+    last = await fork(store, middle.id, 3)
+    path = await written(tmp_path, store, last.id)
 
-        head = json.loads(path.read_bytes().split(b"\n")[0])
-        assert head["parents"] == [
-            {"run": middle.id, "seq": last.seq},
-            {"run": source, "seq": middle.seq},
-        ]
-        assert (await imported(there, path)).facts == last.seq
+    head = json.loads(path.read_bytes().split(b"\n")[0])
+    assert head["parents"] == [
+        {"run": middle.id, "seq": last.seq},
+        {"run": source, "seq": middle.seq},
+    ]
+    assert (await imported(there, path)).facts == last.seq
 
 
 async def test_the_same_run_again_is_said_to_be_there(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        id = await chatted(store, "one")
-        before = await store.listing()
+    store = MemoryStore()
+    id = await chatted(store, "one")
+    before = await store.listing()
 
-        came = await imported(store, await written(tmp_path, store, id))
+    came = await imported(store, await written(tmp_path, store, id))
 
-        assert (came.id, came.was_there) == (id, True)
-        assert await store.listing() == before
+    assert (came.id, came.was_there) == (id, True)
+    assert await store.listing() == before
 
 
 async def test_another_run_of_the_same_id_gets_a_new_one(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        here, there = MemoryStore(), MemoryStore()
-        id = await chatted(here, "one")
-        path = await written(tmp_path, here, id)
-        text = path.read_text(encoding="utf-8")
-        other = await chatted(there, "other")
-        path.write_text(text.replace(f'"run":"{id}"', f'"run":"{other}"'), encoding="utf-8")
+    here, there = MemoryStore(), MemoryStore()
+    id = await chatted(here, "one")
+    path = await written(tmp_path, here, id)
+    text = path.read_text(encoding="utf-8")
+    other = await chatted(there, "other")
+    path.write_text(text.replace(f'"run":"{id}"', f'"run":"{other}"'), encoding="utf-8")
 
-        came = await imported(there, path)
+    came = await imported(there, path)
 
-        assert came.named == other
-        assert came.id != other
-        assert [f.event for f in await there.read(came.id)] == [
-            f.event for f in await here.read(id)
-        ]
+    assert came.named == other
+    assert came.id != other
+    assert [f.event for f in await there.read(came.id)] == [f.event for f in await here.read(id)]
 
 
 # --- what is not whole is refused -----------------------------------------------------------------
@@ -224,21 +214,20 @@ def rechain(lines: list[dict[str, Any]]) -> None:
 async def test_a_file_that_is_not_whole_is_refused_with_its_line(
     tmp_path: Path, change: Change, number: int, words: str
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        here, there = MemoryStore(), MemoryStore()
-        path = await written(tmp_path, here, await with_a_write(here), with_files=True)
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        change(lines)
-        path.write_text("".join(f"{compact(line)}\n" for line in lines), encoding="utf-8")
+    here, there = MemoryStore(), MemoryStore()
+    path = await written(tmp_path, here, await with_a_write(here), with_files=True)
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    change(lines)
+    path.write_text("".join(f"{compact(line)}\n" for line in lines), encoding="utf-8")
 
-        with pytest.raises(UserMistake) as refused:
-            await imported(there, path)
+    with pytest.raises(UserMistake) as refused:
+        await imported(there, path)
 
-        last = len(lines)
-        wanted = number if number > 0 else last
-        assert refused.value.what.startswith(f"{path}:{wanted}: ")
-        assert words in refused.value.what
-        assert await there.listing() == []
+    last = len(lines)
+    wanted = number if number > 0 else last
+    assert refused.value.what.startswith(f"{path}:{wanted}: ")
+    assert words in refused.value.what
+    assert await there.listing() == []
 
 
 def compact(value: dict[str, Any]) -> str:
@@ -338,53 +327,50 @@ def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
 
 
 async def test_the_golden_file_of_the_first_format_is_still_read() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
+    store = MemoryStore()
 
-        came = await imported(store, GOLDEN / "1" / "export.jsonl")
+    came = await imported(store, GOLDEN / "1" / "export.jsonl")
 
-        assert (came.id, came.files) == ("golden22", 1)
-        run = await opened(store, came.id)
-        assert (run.status, run.output) == ("finished", "Second.")
+    assert (came.id, came.files) == ("golden22", 1)
+    run = await opened(store, came.id)
+    assert (run.status, run.output) == ("finished", "Second.")
 
 
 @pytest.mark.parametrize("format", [2, 3, 4, 5, 6, 7, 8])
 async def test_the_golden_file_of_an_older_format_says_the_same_in_todays(
     tmp_path: Path, format: int
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, golden = MemoryStore(), GOLDEN / str(format) / "export.jsonl"
+    store, golden = MemoryStore(), GOLDEN / str(format) / "export.jsonl"
 
-        came = await imported(store, golden)
-        again = await exported(store, came.id, made_by="midstream 0.1.0", with_files=True)
+    came = await imported(store, golden)
+    again = await exported(store, came.id, made_by="midstream 0.1.0", with_files=True)
 
-        run = await opened(store, came.id)
-        fanned = {"left": "layers", "right": "tests"}
-        talk = run.common_data.get("talk")
-        output = {
-            2: "start 1",
-            3: "Linted.",
-            4: "Linted.",
-            5: fanned,
-            6: talk,
-            7: None,
-            8: "Done.",
-        }[format]
-        assert (run.status, run.output) == ("stopped" if format == 7 else "finished", output)
-        path = tmp_path / "again.jsonl"
-        path.write_bytes(b"".join(again.lines))
-        ours, theirs = read_parcel(path), read_parcel(golden)
-        assert (ours.facts, ours.files) == (theirs.facts, theirs.files)
-        assert ours.header == msgspec.structs.replace(theirs.header, format=FORMAT)
+    run = await opened(store, came.id)
+    fanned = {"left": "layers", "right": "tests"}
+    talk = run.common_data.get("talk")
+    output = {
+        2: "start 1",
+        3: "Linted.",
+        4: "Linted.",
+        5: fanned,
+        6: talk,
+        7: None,
+        8: "Done.",
+    }[format]
+    assert (run.status, run.output) == ("stopped" if format == 7 else "finished", output)
+    path = tmp_path / "again.jsonl"
+    path.write_bytes(b"".join(again.lines))
+    ours, theirs = read_parcel(path), read_parcel(golden)
+    assert (ours.facts, ours.files) == (theirs.facts, theirs.files)
+    assert ours.header == msgspec.structs.replace(theirs.header, format=FORMAT)
 
 
 async def test_the_golden_file_is_read_and_written_the_same() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, golden = MemoryStore(), GOLDEN / str(FORMAT) / "export.jsonl"
+    store, golden = MemoryStore(), GOLDEN / str(FORMAT) / "export.jsonl"
 
-        came = await imported(store, golden)
-        again = await exported(store, came.id, made_by="midstream 0.1.0", with_files=True)
+    came = await imported(store, golden)
+    again = await exported(store, came.id, made_by="midstream 0.1.0", with_files=True)
 
-        run = await opened(store, came.id)
-        assert (run.visit.phase, run.sessions["claude"].id) == ("turn", "s1")
-        assert again.lines == tuple(golden.read_bytes().splitlines(keepends=True))
+    run = await opened(store, came.id)
+    assert (run.visit.phase, run.sessions["claude"].id) == ("turn", "s1")
+    assert again.lines == tuple(golden.read_bytes().splitlines(keepends=True))

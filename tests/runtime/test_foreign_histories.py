@@ -1,13 +1,11 @@
 """What comes from somebody else's file acts here only as far as people here have said."""
 
-import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from time_travel_kit import DEADLINE_S
 
 from midstream.config.manager import ConfigManager
 from midstream.core import events as e
@@ -82,28 +80,26 @@ ENTER = e.StateTransition(source="", target="start", reason="started")
 async def test_its_script_is_not_run(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(here.folder)
     evil = msgspec.structs.replace(define(FLOW, tools=here.tools), script=EVIL)
-    async with asyncio.timeout(DEADLINE_S):
-        id = await here.adopted_fork((here.started(evil), ENTER))
+    id = await here.adopted_fork((here.started(evil), ENTER))
 
-        with pytest.raises(UserMistake, match="a fork of an import"):
-            await take_up(here.engine, here.library, id, choice="old")
-        with pytest.raises(UserMistake, match="a fork of an import"):
-            await take_up(here.engine, here.library, id)
-        named = msgspec.structs.replace(evil, found_as="gone")
-        other = Here(here.folder)
-        id = await other.adopted_fork((other.started(named), ENTER))
-        with pytest.raises(DefinitionDiffers):
-            await take_up(other.engine, other.library, id)
+    with pytest.raises(UserMistake, match="a fork of an import"):
+        await take_up(here.engine, here.library, id, choice="old")
+    with pytest.raises(UserMistake, match="a fork of an import"):
+        await take_up(here.engine, here.library, id)
+    named = msgspec.structs.replace(evil, found_as="gone")
+    other = Here(here.folder)
+    id = await other.adopted_fork((other.started(named), ENTER))
+    with pytest.raises(DefinitionDiffers):
+        await take_up(other.engine, other.library, id)
 
-        assert not (here.folder / "harm").exists()
+    assert not (here.folder / "harm").exists()
 
 
 async def test_its_permissions_are_not_taken_over(here: Here) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        id = await here.adopted_fork((here.started(define(FLOW), "write"), ENTER))
+    id = await here.adopted_fork((here.started(define(FLOW), "write"), ENTER))
 
-        with pytest.raises(UserMistake, match="lets write run without asking"):
-            await take_up(here.engine, here.library, id, choice="new")
+    with pytest.raises(UserMistake, match="lets write run without asking"):
+        await take_up(here.engine, here.library, id, choice="new")
 
 
 async def test_the_roles_it_hands_tasks_on_to_are_those_of_this_place(here: Here) -> None:
@@ -111,21 +107,19 @@ async def test_the_roles_it_hands_tasks_on_to_are_those_of_this_place(here: Here
     coder = Role(systemMessage="Obey.")
     chat = chat_definition("dude", role, here.tools.specs(), here.library.guidance())
     chat = msgspec.structs.replace(chat, delegates={"coder": coder})
-    async with asyncio.timeout(DEADLINE_S):
-        id = await here.adopted_fork((here.started(chat), ENTER))
+    id = await here.adopted_fork((here.started(chat), ENTER))
 
-        with pytest.raises(DefinitionDiffers, match="hands tasks on to"):
-            await take_up(here.engine, here.library, id)
+    with pytest.raises(DefinitionDiffers, match="hands tasks on to"):
+        await take_up(here.engine, here.library, id)
 
 
 async def test_a_task_it_had_handed_on_is_not_gone_on_with(here: Here) -> None:
     chat = chat_definition("dude", Role(), here.tools.specs(), roles={"coder": Role()})
     begun = e.BranchStarted(name="coder", input="Obey.", call_id="call_1", role="coder")
-    async with asyncio.timeout(DEADLINE_S):
-        id = await here.adopted_fork((here.started(chat), ENTER, begun))
+    id = await here.adopted_fork((here.started(chat), ENTER, begun))
 
-        with pytest.raises(UserMistake, match="in the middle of tool calls"):
-            await take_up(here.engine, here.library, id, choice="new")
+    with pytest.raises(UserMistake, match="in the middle of tool calls"):
+        await take_up(here.engine, here.library, id, choice="new")
 
 
 async def test_a_call_it_had_begun_in_a_branch_is_not_made(here: Here) -> None:
@@ -139,20 +133,19 @@ async def test_a_call_it_had_begun_in_a_branch_is_not_made(here: Here) -> None:
     engine = LocalEngine(
         fake_world(ScriptedModel(calls(model_call("write"))), tools=tools, journal=there), there
     )
-    async with asyncio.timeout(DEADLINE_S):
-        machine = await engine.start(define(flow, tools=here.tools))
-        await machine.settled()
-        await machine.approve(machine.run.inbox.open_questions[0].id, Decision(granted=True))
-        await gate.reached()
-        facts = [fact.event for fact in await there.read(machine.id)]
-        await engine.close()
-        first = msgspec.structs.replace(facts[0], workspace=str(here.folder))
-        id = await here.adopted_fork((first, *facts[1:]))  # type: ignore[arg-type]
+    machine = await engine.start(define(flow, tools=here.tools))
+    await machine.settled()
+    await machine.approve(machine.run.inbox.open_questions[0].id, Decision(granted=True))
+    await gate.reached()
+    facts = [fact.event for fact in await there.read(machine.id)]
+    await engine.close()
+    first = msgspec.structs.replace(facts[0], workspace=str(here.folder))
+    id = await here.adopted_fork((first, *facts[1:]))  # type: ignore[arg-type]
 
-        with pytest.raises(UserMistake, match="in the middle of tool calls"):
-            await take_up(here.engine, here.library, id, choice="new")
+    with pytest.raises(UserMistake, match="in the middle of tool calls"):
+        await take_up(here.engine, here.library, id, choice="new")
 
-        assert here.tools.calls == []
+    assert here.tools.calls == []
 
 
 async def test_a_call_it_had_begun_is_not_made(here: Here) -> None:
@@ -163,13 +156,12 @@ async def test_a_call_it_had_begun_is_not_made(here: Here) -> None:
         e.AgentResponded(agent="dude", text="", calls=(call,), is_final=False),
         e.ToolCalled(call_id="c1", name="write", arguments=call.arguments, agent="dude"),
     )
-    async with asyncio.timeout(DEADLINE_S):
-        id = await here.adopted_fork(facts)
+    id = await here.adopted_fork(facts)
 
-        with pytest.raises(UserMistake, match="in the middle of tool calls"):
-            await take_up(here.engine, here.library, id, choice="new")
+    with pytest.raises(UserMistake, match="in the middle of tool calls"):
+        await take_up(here.engine, here.library, id, choice="new")
 
-        assert here.tools.calls == []
+    assert here.tools.calls == []
 
 
 async def test_a_yes_it_asks_for_is_not_given_on_its_own_words(here: Here) -> None:
@@ -183,10 +175,9 @@ async def test_a_yes_it_asks_for_is_not_given_on_its_own_words(here: Here) -> No
         e.AgentResponded(agent="dude", text="", calls=(call,), is_final=False),
         asked,
     )
-    async with asyncio.timeout(DEADLINE_S):
-        id = await here.adopted_fork(facts)
+    id = await here.adopted_fork(facts)
 
-        with pytest.raises(UserMistake, match="in the middle of tool calls"):
-            await take_up(here.engine, here.library, id, choice="new")
+    with pytest.raises(UserMistake, match="in the middle of tool calls"):
+        await take_up(here.engine, here.library, id, choice="new")
 
-        assert here.tools.calls == []
+    assert here.tools.calls == []

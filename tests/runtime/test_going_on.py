@@ -50,11 +50,10 @@ async def left(store: MemoryStore, tools: FakeTools, *script: Any) -> str:
 
 async def test_answers_are_given_in_the_order_asked_and_no_more_is_invented() -> None:
     store, tools = MemoryStore(), FakeTools()
-    async with asyncio.timeout(DEADLINE_S):
-        id = await left(store, tools, asks("One?"))
-        second = engine(store, tools, asks("Two?"), asks("Three?"))
-        run = await go_on(await second.resume(id), Given(answers=("1", "2")), Asking(second))
-        await second.close()
+    id = await left(store, tools, asks("One?"))
+    second = engine(store, tools, asks("Two?"), asks("Three?"))
+    run = await go_on(await second.resume(id), Given(answers=("1", "2")), Asking(second))
+    await second.close()
 
     assert [record.text for record in run.inbox.lines.values()] == ["1", "2"]
     assert [question.text for question in run.inbox.open_questions] == ["Three?"]
@@ -65,11 +64,10 @@ async def test_only_tools_that_are_allowed_now_are_approved() -> None:
     tools = FakeTools(
         FakeTool(name="shoot", needs_approval=True), FakeTool(name="burn", needs_approval=True)
     )
-    async with asyncio.timeout(DEADLINE_S):
-        id = await left(store, tools, calls(call("shoot"), call("burn")))
-        second = engine(store, tools)
-        run = await go_on(await second.resume(id), Given(allowed=("shoot",)), Asking(second))
-        await second.close()
+    id = await left(store, tools, calls(call("shoot"), call("burn")))
+    second = engine(store, tools)
+    run = await go_on(await second.resume(id), Given(allowed=("shoot",)), Asking(second))
+    await second.close()
 
     assert [called.name for called in tools.calls] == ["shoot"]
     said = unapproved(run)
@@ -84,13 +82,12 @@ async def test_a_tool_that_is_allowed_is_approved_in_a_branch_too() -> None:
         **TALK,
         "states": [{"name": "start", "parallel": ["in"]}, {"name": "in", "tool": "shoot"}],
     }
-    async with asyncio.timeout(DEADLINE_S):
-        here = engine(MemoryStore(), tools)
-        asking = Asking(here)
-        machine = await here.start(define(workflow, tools=tools))
-        assert "approval of shoot" in (unapproved(machine.run) or "")
-        run = await go_on(machine, Given(allowed=("shoot",)), asking)
-        await here.close()
+    here = engine(MemoryStore(), tools)
+    asking = Asking(here)
+    machine = await here.start(define(workflow, tools=tools))
+    assert "approval of shoot" in (unapproved(machine.run) or "")
+    run = await go_on(machine, Given(allowed=("shoot",)), asking)
+    await here.close()
 
     assert run.status == "finished"
     assert [called.name for called in tools.calls] == ["shoot"]
@@ -98,15 +95,14 @@ async def test_a_tool_that_is_allowed_is_approved_in_a_branch_too() -> None:
 
 async def test_what_was_sent_meanwhile_is_heard_before_the_run_is_said_to_wait() -> None:
     store, tools = MemoryStore(), FakeTools()
-    async with asyncio.timeout(DEADLINE_S):
-        id = await left(store, tools, asks("One?"))
-        await store.post(Mail(id="a", run=id, at=0.0, text="1"))
-        await store.post(Mail(id="b", run=id, at=0.0, text="2", question="q1"))
-        second = engine(store, tools, "Done.")
-        machine = await second.resume(id)
-        await mail_taken(machine, second.store)
-        run = await go_on(machine, Given(), Asking(second))
-        await second.close()
+    id = await left(store, tools, asks("One?"))
+    await store.post(Mail(id="a", run=id, at=0.0, text="1"))
+    await store.post(Mail(id="b", run=id, at=0.0, text="2", question="q1"))
+    second = engine(store, tools, "Done.")
+    machine = await second.resume(id)
+    await mail_taken(machine, second.store)
+    run = await go_on(machine, Given(), Asking(second))
+    await second.close()
 
     assert run.status == "finished"
     assert run.inbox.lines["a"].disposition == "answered"
@@ -132,16 +128,15 @@ async def test_an_answer_is_given_as_soon_as_it_is_asked_for() -> None:
             {"name": "work", "agent": "dude"},
         ],
     }
-    async with asyncio.timeout(DEADLINE_S):
-        here = engine(MemoryStore(), FakeTools(), reply, reply)
-        asking, told = Asking(here), Chronicle()
-        here.listen(told)
-        machine = await here.start(define(workflow))
-        going = asyncio.ensure_future(go_on(machine, Given(answers=("main",)), asking))
-        await gate.reached()
-        await told.until("branch_finished")
-        gate.open()
-        run = await going
-        await here.close()
+    here = engine(MemoryStore(), FakeTools(), reply, reply)
+    asking, told = Asking(here), Chronicle()
+    here.listen(told)
+    machine = await here.start(define(workflow))
+    going = asyncio.ensure_future(go_on(machine, Given(answers=("main",)), asking))
+    await gate.reached()
+    await told.until("branch_finished")
+    gate.open()
+    run = await going
+    await here.close()
 
     assert run.status == "finished"

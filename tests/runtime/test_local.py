@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from deadline import DEADLINE_S
-
 from midstream.core.notices import Envelope, ListenerFailed
 from midstream.language.errors import WorldTrouble
 from midstream.runtime.engine.local import LocalEngine
@@ -43,51 +41,48 @@ async def test_runs_go_on_side_by_side_and_do_not_mix() -> None:
     model = ScriptedModel(
         lambda request: says("Done: ", str(request.input)) if request.request > 1 else asks("Sure?")
     )
-    async with asyncio.timeout(DEADLINE_S):
-        engine = engine_of(model)
-        machines = [await engine.start(define(FLOW), input=f"job {n}") for n in range(20)]
-        for machine in machines:
-            await machine.settled()
-        assert all(machine.run.is_parked for machine in machines)
-        for machine in reversed(machines):
-            await machine.say("yes", question=machine.run.inbox.open_questions[0].id)
-        runs = [await machine.wait() for machine in machines]
+    engine = engine_of(model)
+    machines = [await engine.start(define(FLOW), input=f"job {n}") for n in range(20)]
+    for machine in machines:
+        await machine.settled()
+    assert all(machine.run.is_parked for machine in machines)
+    for machine in reversed(machines):
+        await machine.say("yes", question=machine.run.inbox.open_questions[0].id)
+    runs = [await machine.wait() for machine in machines]
 
-        assert [run.output for run in runs] == [f"Done: job {n}" for n in range(20)]
-        assert len({run.id for run in runs}) == 20
-        assert engine.machines() == tuple(machines)
+    assert [run.output for run in runs] == [f"Done: job {n}" for n in range(20)]
+    assert len({run.id for run in runs}) == 20
+    assert engine.machines() == tuple(machines)
 
 
 async def test_every_listener_hears_every_event_of_every_run() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        engine = engine_of(ScriptedModel(lambda request: "Done."))
-        one, two = Chronicle(), Chronicle()
-        engine.listen(one)
-        first = await engine.start(define(FLOW))
-        engine.listen(two)
-        second = await engine.start(define(FLOW))
-        for machine in (first, second):
-            await machine.wait()
+    engine = engine_of(ScriptedModel(lambda request: "Done."))
+    one, two = Chronicle(), Chronicle()
+    engine.listen(one)
+    first = await engine.start(define(FLOW))
+    engine.listen(two)
+    second = await engine.start(define(FLOW))
+    for machine in (first, second):
+        await machine.wait()
 
-        assert {event.run for event in one.events} == {first.id, second.id}
-        assert one.kinds().count("run_finished") == two.kinds().count("run_finished") == 2
-        assert one.kinds().count("run_started") == 2
+    assert {event.run for event in one.events} == {first.id, second.id}
+    assert one.kinds().count("run_finished") == two.kinds().count("run_finished") == 2
+    assert one.kinds().count("run_started") == 2
 
 
 async def test_a_listener_that_raises_keeps_no_other_from_hearing() -> None:
     def broken(envelope: Envelope) -> None:
         raise ValueError("no")
 
-    async with asyncio.timeout(DEADLINE_S):
-        engine = engine_of(ScriptedModel("Done."))
-        heard = Chronicle()
-        engine.listen(broken)
-        engine.listen(heard)
-        run = await (await engine.start(define(FLOW))).wait()
+    engine = engine_of(ScriptedModel("Done."))
+    heard = Chronicle()
+    engine.listen(broken)
+    engine.listen(heard)
+    run = await (await engine.start(define(FLOW))).wait()
 
-        assert run.status == "finished"
-        assert heard.kinds()[-1] == "run_finished"
-        assert {notice.error for notice in heard.of(ListenerFailed)} == {"ValueError: no"}
+    assert run.status == "finished"
+    assert heard.kinds()[-1] == "run_finished"
+    assert {notice.error for notice in heard.of(ListenerFailed)} == {"ValueError: no"}
 
 
 async def test_close_leaves_what_runs_and_what_waits_and_leaves_nothing_behind() -> None:
@@ -100,24 +95,23 @@ async def test_close_leaves_what_runs_and_what_waits_and_leaves_nothing_behind()
     }
     tools = FakeTools(FakeTool(name="shell", effect="once", gate=gate))
     before = asyncio.all_tasks()
-    async with asyncio.timeout(DEADLINE_S):
-        model = ScriptedModel(lambda request: lines[str(request.input)]())
-        store = MemoryStore()
-        later = store.beside()
-        engine = engine_of(model, tools=tools, store=store)
-        for kind in lines:
-            await engine.start(define(FLOW, tools=tools), input=kind)
-        for _ in range(30):
-            await asyncio.sleep(0)
-        await engine.close()
+    model = ScriptedModel(lambda request: lines[str(request.input)]())
+    store = MemoryStore()
+    later = store.beside()
+    engine = engine_of(model, tools=tools, store=store)
+    for kind in lines:
+        await engine.start(define(FLOW, tools=tools), input=kind)
+    for _ in range(30):
+        await asyncio.sleep(0)
+    await engine.close()
 
-        statuses = [machine.run.status for machine in engine.machines()]
-        assert statuses == ["running", "running", "running", "finished"]
-        assert all(machine.is_closed for machine in engine.machines())
-        assert [called.ended for called in tools.calls] == ["stopped"]
-        assert asyncio.all_tasks() == before
-        assert [(kept.owner, kept.was_cut) for kept in await later.listing()] == [("", False)] * 4
-        await engine.close()
+    statuses = [machine.run.status for machine in engine.machines()]
+    assert statuses == ["running", "running", "running", "finished"]
+    assert all(machine.is_closed for machine in engine.machines())
+    assert [called.ended for called in tools.calls] == ["stopped"]
+    assert asyncio.all_tasks() == before
+    assert [(kept.owner, kept.was_cut) for kept in await later.listing()] == [("", False)] * 4
+    await engine.close()
 
 
 async def test_close_ends_though_the_journal_fails() -> None:
@@ -129,36 +123,34 @@ async def test_close_ends_though_the_journal_fails() -> None:
                 raise self.trouble
             await super().append(run, expected, facts)
 
-    async with asyncio.timeout(DEADLINE_S):
-        gate = Gate()
-        store = Failing()
-        engine = engine_of(ScriptedModel(says("x", gate=gate)), store=store)
-        machine = await engine.start(define(FLOW))
-        await gate.reached()
-        store.trouble = WorldTrouble("The disk is broken.")
-        gate.open()
-        await machine.wait()
-        assert (machine.run.status, machine.run.error) == ("failed", "The disk is broken.")
-        later = store.beside()
-        await engine.close()
+    gate = Gate()
+    store = Failing()
+    engine = engine_of(ScriptedModel(says("x", gate=gate)), store=store)
+    machine = await engine.start(define(FLOW))
+    await gate.reached()
+    store.trouble = WorldTrouble("The disk is broken.")
+    gate.open()
+    await machine.wait()
+    assert (machine.run.status, machine.run.error) == ("failed", "The disk is broken.")
+    later = store.beside()
+    await engine.close()
 
-        run = await opened(later, machine.id)
-        assert run.status == "running", "an end nobody could write down is none"
+    run = await opened(later, machine.id)
+    assert run.status == "running", "an end nobody could write down is none"
 
 
 async def test_a_run_gets_what_it_was_started_with() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        tools = FakeTools(FakeTool(name="write", needs_approval=True))
-        model = ScriptedModel(call("write"), "Done.")
-        engine = engine_of(model, tools=tools)
-        machine = await engine.start(
-            define({**FLOW, "variables": {"depth": 1, "lang": "en"}}, tools=tools),
-            input={"files": ["a"]},
-            variables={"depth": 2},
-            allowed=("write",),
-        )
-        run = await machine.wait()
+    tools = FakeTools(FakeTool(name="write", needs_approval=True))
+    model = ScriptedModel(call("write"), "Done.")
+    engine = engine_of(model, tools=tools)
+    machine = await engine.start(
+        define({**FLOW, "variables": {"depth": 1, "lang": "en"}}, tools=tools),
+        input={"files": ["a"]},
+        variables={"depth": 2},
+        allowed=("write",),
+    )
+    run = await machine.wait()
 
-        assert run.input == {"files": ["a"]}
-        assert run.variables == {"depth": 2, "lang": "en"}
-        assert len(tools.calls) == 1
+    assert run.input == {"files": ["a"]}
+    assert run.variables == {"depth": 2, "lang": "en"}
+    assert len(tools.calls) == 1

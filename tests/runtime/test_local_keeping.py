@@ -460,21 +460,20 @@ async def test_an_owner_that_is_called_looks_for_its_messages_and_not_before(
             self.looks += 1
             return await super().mail(owner)
 
-    async with asyncio.timeout(DEADLINE_S):
-        store = Counting()
-        one = Process(store, asks("Which?"), "Done.")
-        machine = await one.start()
-        await machine.settled()
-        await rounds()
-        looks = store.looks
-        jump(DEADLINE_S / 2)
-        await rounds()
-        assert store.looks == looks, "where nobody calls nothing is read"
-        other = store.beside()
-        await other.post(Mail(id="a", run=machine.id, at=1.0, text="src", question="q1"))
-        await other.ring(store.me)
-        assert (await machine.wait()).output == "Done."
-        await one.engine.close()
+    store = Counting()
+    one = Process(store, asks("Which?"), "Done.")
+    machine = await one.start()
+    await machine.settled()
+    await rounds()
+    looks = store.looks
+    jump(DEADLINE_S / 2)
+    await rounds()
+    assert store.looks == looks, "where nobody calls nothing is read"
+    other = store.beside()
+    await other.post(Mail(id="a", run=machine.id, at=1.0, text="src", question="q1"))
+    await other.ring(store.me)
+    assert (await machine.wait()).output == "Done."
+    await one.engine.close()
 
 
 async def test_a_message_that_was_taken_and_not_marked_is_not_taken_twice() -> None:
@@ -641,23 +640,22 @@ async def test_a_message_marked_while_a_later_look_is_under_way_is_not_handed_ov
             self.marked.append(id)
             await super().delivered(run, id)
 
-    async with asyncio.timeout(DEADLINE_S):
-        store = Late()
-        one = Process(store, asks("Which?"))
-        machine = await one.start()
-        await machine.settled()
-        await store.post(Mail(id="a", run=machine.id, at=1.0, kind="halt"))
-        one.engine.look()
-        await store.marking.reached()
-        store.is_late = True
-        one.engine.look()
-        await store.looking.reached()
-        store.marking.open()
-        await rounds()
-        store.looking.open()
-        await rounds()
-        assert store.marked == ["a"]
-        await one.engine.close()
+    store = Late()
+    one = Process(store, asks("Which?"))
+    machine = await one.start()
+    await machine.settled()
+    await store.post(Mail(id="a", run=machine.id, at=1.0, kind="halt"))
+    one.engine.look()
+    await store.marking.reached()
+    store.is_late = True
+    one.engine.look()
+    await store.looking.reached()
+    store.marking.open()
+    await rounds()
+    store.looking.open()
+    await rounds()
+    assert store.marked == ["a"]
+    await one.engine.close()
 
 
 async def test_a_message_that_met_a_broken_journal_stays() -> None:
@@ -788,16 +786,15 @@ async def test_a_very_long_run_is_kept_anew_by_its_length(monkeypatch: pytest.Mo
             seqs.append(seq)
             await super().keep_snapshot(run, seq, data, pages)
 
-    async with asyncio.timeout(DEADLINE_S):
-        one = Process(Noting(), *["ok"] * 30)
-        machine = await one.start(CHAT)
-        for n in range(20):
-            await machine.settled()
-            await machine.say(f"line {n}")
+    one = Process(Noting(), *["ok"] * 30)
+    machine = await one.start(CHAT)
+    for n in range(20):
         await machine.settled()
-        await rounds()
-        length = machine.run.seq
-        await one.engine.close()
+        await machine.say(f"line {n}")
+    await machine.settled()
+    await rounds()
+    length = machine.run.seq
+    await one.engine.close()
 
     assert length > 60
     assert len(seqs) <= 2 + length.bit_length()
@@ -824,15 +821,14 @@ async def test_an_ended_run_is_kept_once_and_let_go_of() -> None:
             self.kept += 1
             await super().keep_snapshot(run, seq, data, pages)
 
-    async with asyncio.timeout(DEADLINE_S):
-        store = Counting()
-        one = Process(store, "Done.")
-        machine = await one.start()
-        await machine.wait()
+    store = Counting()
+    one = Process(store, "Done.")
+    machine = await one.start()
+    await machine.wait()
 
-        await let_go(store, machine.id)
-        await one.engine.close()
-        assert store.kept == 1
+    await let_go(store, machine.id)
+    await one.engine.close()
+    assert store.kept == 1
 
 
 # --- cancelled in the midst -----------------------------------------------------------------------
@@ -1157,18 +1153,17 @@ class SlowToLetGo(MemoryStore):
 
 
 async def test_what_is_claimed_again_while_others_are_given_back_stays_claimed() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = SlowToLetGo()
-        owner = Owner(store)
-        for run in ("one", "two"):
-            await owner.claim(run)
-            owner._unreleased[run] = 0.0
-        owner.begin()
-        await store.has_begun.wait()
-        await owner.claim("two")
-        store.may_end.set()
+    store = SlowToLetGo()
+    owner = Owner(store)
+    for run in ("one", "two"):
+        await owner.claim(run)
+        owner._unreleased[run] = 0.0
+    owner.begin()
+    await store.has_begun.wait()
+    await owner.claim("two")
+    store.may_end.set()
 
-        assert owner._renewals is not None
-        await owner._renewals
-        assert [await store.owner_of(run) for run in ("one", "two")] == ["", store.me]
-        await owner.close()
+    assert owner._renewals is not None
+    await owner._renewals
+    assert [await store.owner_of(run) for run in ("one", "two")] == ["", store.me]
+    await owner.close()

@@ -932,12 +932,11 @@ async def test_a_file_whose_name_is_no_text_is_left_as_it_is() -> None:
 
 
 async def test_a_world_alone_records_nothing() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        context = ToolContext(
-            workspace=fake_world().workspace,
-            run="r",
-            agent="a",
-            stop=asyncio.Event(),
-            progress=lambda text: None,
-        )
-        assert await context.changing(Path("/w/a"), None, b"new") is None  # type: ignore[func-returns-value]
+    context = ToolContext(
+        workspace=fake_world().workspace,
+        run="r",
+        agent="a",
+        stop=asyncio.Event(),
+        progress=lambda text: None,
+    )
+    assert await context.changing(Path("/w/a"), None, b"new") is None  # type: ignore[func-returns-value]

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from deadline import DEADLINE_S
 from support.dialects import DIALECTS, MODELS, body_of, problems_in
 from support.pictures import jpeg, png
 
@@ -162,57 +161,54 @@ def sent(request: ModelRequest) -> list[bytes]:
 
 
 async def test_wherever_a_process_dies_the_same_pictures_are_sent(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        folder, whole, fuse = workspace(tmp_path), Kept(), Fuse()
-        first, last = await life(whole, folder, fuse)
-        expected = sent(last)
-        assert {*(last.pictures or ())} == {*whole.blobs.kept}
-        assert len(whole.blobs.kept) == 2
-        for at in range(1, fuse.passed + 1):
-            kept = Kept()
-            asked = await life(kept, folder, Fuse(at))
-            asked += await life(kept, folder, Fuse())
-            assert sent(asked[-1]) == expected, f"killed at point {at}"
-            assert sent(next(each for each in asked if len(each.messages) == 1)) == sent(first)
-            facts = [envelope.event for envelope in await kept.journal.read("r")]
-            shown = [
-                picture
-                for fact in facts
-                if isinstance(fact, InputReceived | ToolReturned)
-                for picture in fact.pictures
-            ]
-            assert {picture.key for picture in shown} == {*kept.blobs.kept}
+    folder, whole, fuse = workspace(tmp_path), Kept(), Fuse()
+    first, last = await life(whole, folder, fuse)
+    expected = sent(last)
+    assert {*(last.pictures or ())} == {*whole.blobs.kept}
+    assert len(whole.blobs.kept) == 2
+    for at in range(1, fuse.passed + 1):
+        kept = Kept()
+        asked = await life(kept, folder, Fuse(at))
+        asked += await life(kept, folder, Fuse())
+        assert sent(asked[-1]) == expected, f"killed at point {at}"
+        assert sent(next(each for each in asked if len(each.messages) == 1)) == sent(first)
+        facts = [envelope.event for envelope in await kept.journal.read("r")]
+        shown = [
+            picture
+            for fact in facts
+            if isinstance(fact, InputReceived | ToolReturned)
+            for picture in fact.pictures
+        ]
+        assert {picture.key for picture in shown} == {*kept.blobs.kept}
     assert fuse.passed > 8
     assert all(problems_in(last, dialect) == [] for dialect in DIALECTS)
 
 
 async def test_the_files_may_be_gone_by_then(tmp_path: Path) -> None:
     folder, kept, fuse = workspace(tmp_path), Kept(), Fuse()
-    async with asyncio.timeout(DEADLINE_S):
-        *_, last = await life(kept, folder, fuse)
-        expected = sent(last)
-        # Killed before its last reply was journaled, in a workspace that has changed since.
-        again = Kept()
-        await life(again, folder, Fuse(fuse.passed - 1))
-        for name in ("shot.png", "other.jpg"):
-            (folder / name).write_bytes(png(2, 2))
-        *_, anew = await life(again, folder, Fuse())
+    *_, last = await life(kept, folder, fuse)
+    expected = sent(last)
+    # Killed before its last reply was journaled, in a workspace that has changed since.
+    again = Kept()
+    await life(again, folder, Fuse(fuse.passed - 1))
+    for name in ("shot.png", "other.jpg"):
+        (folder / name).write_bytes(png(2, 2))
+    *_, anew = await life(again, folder, Fuse())
     assert sent(anew) == expected
 
 
 @pytest.mark.parametrize("left", [b"", b"#!/bin/sh\n"], ids=["nothing", "something else"])
 async def test_of_contents_that_are_gone_the_model_is_told(tmp_path: Path, left: bytes) -> None:
     folder, kept, fuse = workspace(tmp_path), Kept(), Fuse()
-    async with asyncio.timeout(DEADLINE_S):
-        await life(kept, folder, fuse)
-        again = Kept()
-        await life(again, folder, Fuse(fuse.passed - 1))
-        for key in [*again.blobs.kept]:
-            if left:
-                again.blobs.kept[key] = left
-            else:
-                del again.blobs.kept[key]
-        *_, anew = await life(again, folder, Fuse())
+    await life(kept, folder, fuse)
+    again = Kept()
+    await life(again, folder, Fuse(fuse.passed - 1))
+    for key in [*again.blobs.kept]:
+        if left:
+            again.blobs.kept[key] = left
+        else:
+            del again.blobs.kept[key]
+    *_, anew = await life(again, folder, Fuse())
     assert not anew.pictures
     assert all(problems_in(anew, dialect) == [] for dialect in DIALECTS)
     assert all(body.count(NOT_KEPT.encode()) == 2 for body in sent(anew))

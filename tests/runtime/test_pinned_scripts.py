@@ -1,11 +1,9 @@
 """A definition holds its script's text, and runs from it whatever becomes of the file."""
 
-import asyncio
 import json
 from pathlib import Path
 
 import pytest
-from deadline import DEADLINE_S
 
 from midstream.config.manager import ConfigManager
 from midstream.core.run import Run
@@ -55,9 +53,8 @@ def library(home: Path, script: bytes | None) -> WorkflowLibrary:
 async def test_a_loaded_workflow_knows_its_script_and_the_name_it_was_found_by(
     tmp_path: Path,
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        definition, _ = await library(tmp_path, b"def note(run): ...\n").load("noting")
-        plain, _ = await library(tmp_path / "plain", None).load("noting")
+    definition, _ = await library(tmp_path, b"def note(run): ...\n").load("noting")
+    plain, _ = await library(tmp_path / "plain", None).load("noting")
 
     assert (definition.found_as, definition.script) == ("noting", "def note(run): ...\n")
     assert (plain.found_as, plain.script) == ("noting", None)
@@ -67,15 +64,14 @@ async def test_pinned_handlers_come_from_the_text_and_stand_where_the_file_stood
     tmp_path: Path,
 ) -> None:
     script = b"def note(run):\n    run.common_data['at'] = note.__code__.co_filename\n"
-    async with asyncio.timeout(DEADLINE_S):
-        found = library(tmp_path, script)
-        definition, _ = await found.load("noting")
-        file = tmp_path / "config" / "workflows" / "noting" / "script.py"
-        file.write_text("def note(run): 1 / 0\n", encoding="utf-8")
-        pinned = await found.pinned(definition)
-        result = await pinned.call("note", Run(id="one"), print)
-        (file.parents[1] / "noting.json").unlink()
-        gone = await (await found.pinned(definition)).call("note", Run(id="one"), print)
+    found = library(tmp_path, script)
+    definition, _ = await found.load("noting")
+    file = tmp_path / "config" / "workflows" / "noting" / "script.py"
+    file.write_text("def note(run): 1 / 0\n", encoding="utf-8")
+    pinned = await found.pinned(definition)
+    result = await pinned.call("note", Run(id="one"), print)
+    (file.parents[1] / "noting.json").unlink()
+    gone = await (await found.pinned(definition)).call("note", Run(id="one"), print)
 
     assert result.changed == {"at": str(file)}
     assert str(gone.changed["at"]).endswith("workflows/noting/script.py")
@@ -83,17 +79,16 @@ async def test_pinned_handlers_come_from_the_text_and_stand_where_the_file_stood
 
 async def test_a_pinned_script_is_not_run_in_a_workspace_nobody_trusts_now(tmp_path: Path) -> None:
     mark = tmp_path / "was here"
-    async with asyncio.timeout(DEADLINE_S):
-        found = library(
-            tmp_path,
-            f"import pathlib\npathlib.Path({str(mark)!r}).touch()\ndef note(run): ...\n".encode(),
-        )
-        definition, _ = await found.load("noting")
-        mark.unlink()
-        environ = {"MIDSTREAM_CONFIG_HOME": str(tmp_path / "config")}
-        config = ConfigManager(tmp_path, environ=environ)
-        config.is_untrusted = True
-        with pytest.raises(NotTrusted, match="not trusted"):
-            await WorkflowLibrary(config, FakeTools().specs()).pinned(definition)
+    found = library(
+        tmp_path,
+        f"import pathlib\npathlib.Path({str(mark)!r}).touch()\ndef note(run): ...\n".encode(),
+    )
+    definition, _ = await found.load("noting")
+    mark.unlink()
+    environ = {"MIDSTREAM_CONFIG_HOME": str(tmp_path / "config")}
+    config = ConfigManager(tmp_path, environ=environ)
+    config.is_untrusted = True
+    with pytest.raises(NotTrusted, match="not trusted"):
+        await WorkflowLibrary(config, FakeTools().specs()).pinned(definition)
 
     assert not mark.exists()

@@ -1,11 +1,9 @@
 """A workflow in a Python file is found, pinned and taken up as one with a script is."""
 
-import asyncio
 import json
 from pathlib import Path
 
 import pytest
-from deadline import DEADLINE_S
 
 from midstream.config.manager import ConfigManager
 from midstream.core.run import Run
@@ -56,50 +54,46 @@ def config(home: Path) -> ConfigManager:
 async def test_one_that_runs_others_has_the_functions_of_its_own_file_and_theirs(
     tmp_path: Path,
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        found = library(tmp_path, outer=OUTER, plain=json.dumps(PLAIN))
-        definition, handlers = await found.load("outer")
+    found = library(tmp_path, outer=OUTER, plain=json.dumps(PLAIN))
+    definition, handlers = await found.load("outer")
 
-        assert definition == found.read("outer")
-        assert (definition.found_as, definition.script) == ("outer", OUTER)
-        assert [*definition.workflows] == ["inner", "plain"]
-        chosen = await handlers.call("begin", Run(id="one"), print)
-        assert chosen.chosen == "named"
+    assert definition == found.read("outer")
+    assert (definition.found_as, definition.script) == ("outer", OUTER)
+    assert [*definition.workflows] == ["inner", "plain"]
+    chosen = await handlers.call("begin", Run(id="one"), print)
+    assert chosen.chosen == "named"
 
 
 async def test_a_pinned_copy_runs_whatever_the_file_is_now(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        found = library(tmp_path, outer=OUTER, plain=json.dumps(PLAIN))
-        definition, _ = await found.load("outer")
-        assert found.changed_file(definition) == ""
-        library(tmp_path, outer=OUTER.replace("first", "second") + "\n1 / 0\n")
+    found = library(tmp_path, outer=OUTER, plain=json.dumps(PLAIN))
+    definition, _ = await found.load("outer")
+    assert found.changed_file(definition) == ""
+    library(tmp_path, outer=OUTER.replace("first", "second") + "\n1 / 0\n")
 
-        assert "outer.py changed (+3 -1 lines)" in found.changed_file(definition)
-        handlers = await found.pinned(definition)
-        (tmp_path / "config" / "workflows" / "outer.py").unlink()
-        again = await found.pinned(definition)
-        for each in (handlers, again):
-            done = await each.call("named", Run(id="one"), print)
-            assert done.changed == {"output": "first"}
+    assert "outer.py changed (+3 -1 lines)" in found.changed_file(definition)
+    handlers = await found.pinned(definition)
+    (tmp_path / "config" / "workflows" / "outer.py").unlink()
+    again = await found.pinned(definition)
+    for each in (handlers, again):
+        done = await each.call("named", Run(id="one"), print)
+        assert done.changed == {"output": "first"}
 
 
 async def test_a_file_outside_is_found_from_the_workspace_and_known_by_that(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        found = library(tmp_path, plain=json.dumps(PLAIN))
-        (tmp_path / "sub").mkdir()
-        (tmp_path / "sub" / "a.py").write_text(OUTER, encoding="utf-8")
-        for name in ("sub/a.py:flow", "./sub/a.py:flow", f"{tmp_path}/sub/a.py:flow"):
-            definition, _ = await found.load(name)
-            assert definition.found_as == "sub/a.py:flow"
-        assert (await found.load("sub/a.py"))[0].found_as == "sub/a.py"
+    found = library(tmp_path, plain=json.dumps(PLAIN))
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.py").write_text(OUTER, encoding="utf-8")
+    for name in ("sub/a.py:flow", "./sub/a.py:flow", f"{tmp_path}/sub/a.py:flow"):
+        definition, _ = await found.load(name)
+        assert definition.found_as == "sub/a.py:flow"
+    assert (await found.load("sub/a.py"))[0].found_as == "sub/a.py"
 
 
 async def test_no_state_runs_a_file_by_its_path(tmp_path: Path) -> None:
     plain = {**PLAIN, "states": [{"name": "start", "workflow": "a.py:flow"}, {"name": "stop"}]}
     (tmp_path / "a.py").write_text(OUTER, encoding="utf-8")
-    async with asyncio.timeout(DEADLINE_S):
-        with pytest.raises(AuthorMistake, match=r"a\.py:flow"):
-            await library(tmp_path, plain=json.dumps(plain)).load("plain")
+    with pytest.raises(AuthorMistake, match=r"a\.py:flow"):
+        await library(tmp_path, plain=json.dumps(plain)).load("plain")
 
 
 def test_those_that_run_each_other_without_end_are_told(tmp_path: Path) -> None:
@@ -168,16 +162,15 @@ def test_a_workflow_may_have_several_names_in_its_file(tmp_path: Path) -> None:
 
 
 async def test_a_changed_file_that_another_workflow_runs_is_not_imported(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        around = {**PLAIN, "states": [{"name": "start", "workflow": "outer"}, {"name": "stop"}]}
-        around["workflow_name"] = "around"
-        files = {"plain": json.dumps(PLAIN), "around": json.dumps(around)}
-        found = library(tmp_path, outer=OUTER, **files)
-        definition, _ = await found.load("around")
-        assert found.changed_file(definition) == ""
+    around = {**PLAIN, "states": [{"name": "start", "workflow": "outer"}, {"name": "stop"}]}
+    around["workflow_name"] = "around"
+    files = {"plain": json.dumps(PLAIN), "around": json.dumps(around)}
+    found = library(tmp_path, outer=OUTER, **files)
+    definition, _ = await found.load("around")
+    assert found.changed_file(definition) == ""
 
-        library(tmp_path, outer=OUTER + "\n1 / 0\n")
-        assert "outer.py changed (+2 -0 lines)" in found.changed_file(definition)
+    library(tmp_path, outer=OUTER + "\n1 / 0\n")
+    assert "outer.py changed (+2 -0 lines)" in found.changed_file(definition)
 
 
 @pytest.mark.parametrize(

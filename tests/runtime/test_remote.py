@@ -87,7 +87,7 @@ async def attached(
 
 
 async def test_a_question_is_answered_from_another_process(place: Place) -> None:
-    async with asyncio.timeout(DEADLINE_S), owning(place, asks("Sure?"), "Done.") as owner:
+    async with owning(place, asks("Sure?"), "Done.") as owner:
         machine = await owner.start()
         await machine.settled()
         heard: list[Envelope] = []
@@ -107,7 +107,7 @@ async def test_a_question_is_answered_from_another_process(place: Place) -> None
 async def test_unasked_words_interrupt_from_another_process(place: Place) -> None:
     gate = Gate()
     script = (says("Once ", "upon", gate=gate), "As you say.")
-    async with asyncio.timeout(DEADLINE_S), owning(place, *script) as owner:
+    async with owning(place, *script) as owner:
         machine = await owner.start()
         await gate.reached()
         async with attached(place, machine.id) as remote:
@@ -122,7 +122,7 @@ async def test_unasked_words_interrupt_from_another_process(place: Place) -> Non
 async def test_of_two_answers_one_wins_and_the_other_hears_so(place: Place) -> None:
     gate = Gate()
     script = (asks("Sure?"), says("Done.", gate=gate))
-    async with asyncio.timeout(DEADLINE_S), owning(place, *script) as owner:
+    async with owning(place, *script) as owner:
         machine = await owner.start()
         await machine.settled()
         async with attached(place, machine.id) as one, attached(place, machine.id) as two:
@@ -140,7 +140,7 @@ async def test_of_two_answers_one_wins_and_the_other_hears_so(place: Place) -> N
 
 
 async def test_the_same_id_counts_once_and_gives_the_same_receipt(place: Place) -> None:
-    async with asyncio.timeout(DEADLINE_S), owning(place, asks("Sure?"), "Done.") as owner:
+    async with owning(place, asks("Sure?"), "Done.") as owner:
         machine = await owner.start()
         await machine.settled()
         async with attached(place, machine.id) as remote:
@@ -153,49 +153,43 @@ async def test_the_same_id_counts_once_and_gives_the_same_receipt(place: Place) 
 
 
 async def test_words_nobody_hears_are_kept_for_the_next_owner(place: Place) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        first = Owner(place, asks("Sure?"))
-        machine = await first.start()
-        await machine.settled()
-        await first.engine.close()
-        async with attached(place, machine.id) as remote:
-            receipts = [await remote.say("yes", id="mine") for _ in range(2)]
-            async with owning(place, "Done.") as second:
-                resumed = await second.engine.resume(machine.id)
-                run = await resumed.wait()
+    first = Owner(place, asks("Sure?"))
+    machine = await first.start()
+    await machine.settled()
+    await first.engine.close()
+    async with attached(place, machine.id) as remote:
+        receipts = [await remote.say("yes", id="mine") for _ in range(2)]
+        async with owning(place, "Done.") as second:
+            resumed = await second.engine.resume(machine.id)
+            run = await resumed.wait()
 
-        assert [(receipt.handling, receipt.reason) for receipt in receipts] == [
-            ("queue", NOBODY)
-        ] * 2
-        assert run.status == "finished"
-        assert [each.text for each in second.heard.of(InputReceived)] == ["yes"]
+    assert [(receipt.handling, receipt.reason) for receipt in receipts] == [("queue", NOBODY)] * 2
+    assert run.status == "finished"
+    assert [each.text for each in second.heard.of(InputReceived)] == ["yes"]
 
 
 async def test_words_survive_the_death_of_who_should_have_heard_them(place: Place) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        first = Owner(place, asks("Sure?"))
-        machine = await first.start()
-        await machine.settled()
-        await machine.leave()  # deaf from here on, as a hung process is
-        async with attached(place, machine.id) as remote:
-            saying = asyncio.create_task(remote.say("yes", id="mine"))
-            while not await remote._store.undelivered(machine.id):
-                await remote._store.changed(1.0)
-            place.kill(first.store)
-            if (
-                first.engine._owner._live is not None
-            ):  # a process that dies takes its sockets with it
-                await first.engine._owner._live.close()
-            receipt = await saying
-            async with owning(place, "Done.") as second:
-                resumed = await second.engine.resume(machine.id)
-                await resumed.wait()
-                run = await remote.wait()
+    first = Owner(place, asks("Sure?"))
+    machine = await first.start()
+    await machine.settled()
+    await machine.leave()  # deaf from here on, as a hung process is
+    async with attached(place, machine.id) as remote:
+        saying = asyncio.create_task(remote.say("yes", id="mine"))
+        while not await remote._store.undelivered(machine.id):
+            await remote._store.changed(1.0)
+        place.kill(first.store)
+        if first.engine._owner._live is not None:  # a process that dies takes its sockets with it
+            await first.engine._owner._live.close()
+        receipt = await saying
+        async with owning(place, "Done.") as second:
+            resumed = await second.engine.resume(machine.id)
+            await resumed.wait()
+            run = await remote.wait()
 
-        assert receipt.reason == NOBODY
-        assert run.status == "finished"
-        assert run.inbox.lines["mine"].disposition == "answered"
-        await _buried(first)
+    assert receipt.reason == NOBODY
+    assert run.status == "finished"
+    assert run.inbox.lines["mine"].disposition == "answered"
+    await _buried(first)
 
 
 async def _buried(owner: Owner) -> None:
@@ -208,18 +202,17 @@ async def test_words_answer_what_is_asked_when_they_are_sent_and_nothing_later(
     place: Place,
 ) -> None:
     gate = Gate()
-    async with asyncio.timeout(DEADLINE_S):
-        owners = [Owner(place, asks("Sure?")), Owner(place, says("Once ", gate=gate))]
-        asking, busy = [await owner.start() for owner in owners]
-        await asking.settled()
-        await gate.reached()
-        for owner in owners:
-            await owner.engine.close()
-        mails = []
-        for machine in (asking, busy):
-            async with attached(place, machine.id) as remote:
-                await remote.say("yes")
-                mails += await remote._store.undelivered(machine.id)
+    owners = [Owner(place, asks("Sure?")), Owner(place, says("Once ", gate=gate))]
+    asking, busy = [await owner.start() for owner in owners]
+    await asking.settled()
+    await gate.reached()
+    for owner in owners:
+        await owner.engine.close()
+    mails = []
+    for machine in (asking, busy):
+        async with attached(place, machine.id) as remote:
+            await remote.say("yes")
+            mails += await remote._store.undelivered(machine.id)
 
     assert [(mail.question, mail.unasked) for mail in mails] == [
         ("q1", False),
@@ -231,7 +224,7 @@ async def test_several_questions_refuse_words_that_name_none(place: Place) -> No
     both = calls(
         call("request_users_input", question="Red?"), call("request_users_input", question="Blue?")
     )
-    async with asyncio.timeout(DEADLINE_S), owning(place, both, "Done.") as owner:
+    async with owning(place, both, "Done.") as owner:
         machine = await owner.start()
         await machine.settled()
         async with attached(place, machine.id) as remote:
@@ -247,7 +240,7 @@ async def test_several_questions_refuse_words_that_name_none(place: Place) -> No
 async def test_a_tool_call_is_approved_from_another_process(place: Place) -> None:
     tools = FakeTools(FakeTool(name="shoot", needs_approval=True))
     script = (calls(call("shoot")), "Done.")
-    async with asyncio.timeout(DEADLINE_S), owning(place, *script, tools=tools) as owner:
+    async with owning(place, *script, tools=tools) as owner:
         machine = await owner.start()
         await machine.settled()
         async with attached(place, machine.id) as remote:
@@ -264,10 +257,7 @@ async def test_a_turn_is_halted_and_gone_on_with_from_another_process(
     # That a message was taken is no fact: it is seen although its owner, who tells facts, says nothing.
     monkeypatch.setattr("midstream.runtime.engine.remote.QUIET_S", 10 * DEADLINE_S)
     gate = Gate()
-    async with (
-        asyncio.timeout(DEADLINE_S),
-        owning(place, says("Once ", gate=gate), "Shorter.") as owner,
-    ):
+    async with owning(place, says("Once ", gate=gate), "Shorter.") as owner:
         machine = await owner.start()
         await gate.reached()
         async with attached(place, machine.id) as remote:
@@ -281,7 +271,7 @@ async def test_a_turn_is_halted_and_gone_on_with_from_another_process(
 
 
 async def test_a_run_is_stopped_from_another_process(place: Place) -> None:
-    async with asyncio.timeout(DEADLINE_S), owning(place, asks("Sure?")) as owner:
+    async with owning(place, asks("Sure?")) as owner:
         machine = await owner.start()
         await machine.settled()
         async with attached(place, machine.id) as remote:
@@ -294,49 +284,46 @@ async def test_a_run_is_stopped_from_another_process(place: Place) -> None:
 
 
 async def test_nobody_can_be_told_to_stop_a_run_nobody_runs(place: Place) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        owner = Owner(place, asks("Sure?"))
-        machine = await owner.start()
-        await machine.settled()
-        await owner.engine.close()
-        async with attached(place, machine.id) as remote:
-            with pytest.raises(UserMistake, match=f"No process runs {machine.id}"):
-                await remote.stop()
-            await remote.halt()
+    owner = Owner(place, asks("Sure?"))
+    machine = await owner.start()
+    await machine.settled()
+    await owner.engine.close()
+    async with attached(place, machine.id) as remote:
+        with pytest.raises(UserMistake, match=f"No process runs {machine.id}"):
+            await remote.stop()
+        await remote.halt()
 
-            assert await remote._store.undelivered(machine.id) == []
+        assert await remote._store.undelivered(machine.id) == []
 
 
 async def test_words_that_wait_for_an_owner_can_be_taken_back(place: Place) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        owner = Owner(place, asks("Sure?"))
-        machine = await owner.start()
-        await machine.settled()
-        await owner.engine.close()
-        async with attached(place, machine.id) as remote:
-            receipt = await remote.say("yes")
-            await remote.withdraw(receipt.input_id)
+    owner = Owner(place, asks("Sure?"))
+    machine = await owner.start()
+    await machine.settled()
+    await owner.engine.close()
+    async with attached(place, machine.id) as remote:
+        receipt = await remote.say("yes")
+        await remote.withdraw(receipt.input_id)
 
-            assert await remote._store.undelivered(machine.id) == []
-            ended = await stop_here(remote._store, JumpingClock(), machine.id, reason="enough")
-            assert await refused(remote._store, ended) == []
+        assert await remote._store.undelivered(machine.id) == []
+        ended = await stop_here(remote._store, JumpingClock(), machine.id, reason="enough")
+        assert await refused(remote._store, ended) == []
 
 
 async def test_words_whose_run_ends_before_it_hears_them_are_refused(place: Place) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        owner = Owner(place, asks("Sure?"))
-        machine = await owner.start()
-        await machine.settled()
-        await owner.engine.close()
-        async with attached(place, machine.id) as remote:
-            receipt = await remote.say("yes", id="mine")
-            ended = await stop_here(remote._store, JumpingClock(), machine.id, reason="enough")
-            await remote.wait()
-            record = await remote.disposed("mine")
-            again = await remote.say("yes", id="mine")
-            late = await refused(remote._store, ended)
+    owner = Owner(place, asks("Sure?"))
+    machine = await owner.start()
+    await machine.settled()
+    await owner.engine.close()
+    async with attached(place, machine.id) as remote:
+        receipt = await remote.say("yes", id="mine")
+        ended = await stop_here(remote._store, JumpingClock(), machine.id, reason="enough")
+        await remote.wait()
+        record = await remote.disposed("mine")
+        again = await remote.say("yes", id="mine")
+        late = await refused(remote._store, ended)
 
-            assert await remote._store.undelivered(machine.id) == []
+        assert await remote._store.undelivered(machine.id) == []
     assert receipt.handling == "queue"
     assert record is not None
     assert (record.disposition, record.reason) == ("rejected", "the run has ended")
@@ -346,7 +333,7 @@ async def test_words_whose_run_ends_before_it_hears_them_are_refused(place: Plac
 
 async def test_queued_words_are_taken_back_from_another_process(place: Place) -> None:
     gate = Gate()
-    async with asyncio.timeout(DEADLINE_S), owning(place, says("Once ", gate=gate)) as owner:
+    async with owning(place, says("Once ", gate=gate)) as owner:
         machine = await owner.start()
         await gate.reached()
         async with attached(place, machine.id) as remote:
@@ -361,7 +348,7 @@ async def test_queued_words_are_taken_back_from_another_process(place: Place) ->
 
 
 async def test_who_is_attached_no_more_hears_no_more(place: Place) -> None:
-    async with asyncio.timeout(DEADLINE_S), owning(place, asks("Sure?"), "Done.") as owner:
+    async with owning(place, asks("Sure?"), "Done.") as owner:
         machine = await owner.start()
         await machine.settled()
         heard: list[Envelope] = []
@@ -398,21 +385,20 @@ async def test_a_plan_is_approved_from_another_process_and_its_owner_leaves_plan
         return "Done." if any(m.results for m in request.messages) else plan
 
     permits = Permits()
-    async with asyncio.timeout(DEADLINE_S):
-        store = place.open()
-        world = fake_world(ScriptedModel(reply), tools=tools, journal=store)
-        world = msgspec.structs.replace(world, permits=permits)
-        engine = LocalEngine(world, store, sockets=place.sockets)
-        try:
-            machine = await engine.start(define(TALK, tools=tools))
-            await machine.settled()
-            (question,) = machine.run.inbox.open_questions
-            async with attached(place, machine.id) as remote:
-                assert [q.about for q in remote.run.inbox.open_questions] == ["plan"]
-                await remote.approve(question.id, Decision(granted=True, mode="auto"))
-                run = await remote.wait()
-        finally:
-            await engine.close()
+    store = place.open()
+    world = fake_world(ScriptedModel(reply), tools=tools, journal=store)
+    world = msgspec.structs.replace(world, permits=permits)
+    engine = LocalEngine(world, store, sockets=place.sockets)
+    try:
+        machine = await engine.start(define(TALK, tools=tools))
+        await machine.settled()
+        (question,) = machine.run.inbox.open_questions
+        async with attached(place, machine.id) as remote:
+            assert [q.about for q in remote.run.inbox.open_questions] == ["plan"]
+            await remote.approve(question.id, Decision(granted=True, mode="auto"))
+            run = await remote.wait()
+    finally:
+        await engine.close()
 
     assert [item.text for item in run.todo.items] == ["Look", "Mend"]
     assert seen == ["plan", "auto"], "it was left before the next request"

@@ -1,10 +1,8 @@
 """Replay: folding again and comparing; what is wrong is named by seq and field."""
 
-import asyncio
-
 import msgspec
 import pytest
-from time_travel_kit import DEADLINE_S, chatted
+from time_travel_kit import chatted
 
 from midstream.core.codec import encode_run
 from midstream.core.notices import Envelope
@@ -31,64 +29,59 @@ class DamagedStore(MemoryStore):
 
 async def test_a_run_folds_to_what_its_process_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replaying, "AT_ONCE", 4)
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        id = await chatted(store, "one", "two")
-        run = await opened(store, id)
-        await keep(store, run)
+    store = MemoryStore()
+    id = await chatted(store, "one", "two")
+    run = await opened(store, id)
+    await keep(store, run)
 
-        came = await replay(store, id)
+    came = await replay(store, id)
 
-        assert came.is_same
-        assert (came.facts, came.snapshot, came.run) == (run.seq, run.seq, run)
+    assert came.is_same
+    assert (came.facts, came.snapshot, came.run) == (run.seq, run.seq, run)
 
 
 async def test_a_difference_names_the_fact_and_the_field() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        id = await chatted(store, "one", "two")
-        was = await opened(store, id, upto=8)
-        other = msgspec.structs.replace(was, common_data={"depth": 2})
-        await store.keep_snapshot(id, 8, *encode_run(other))
+    store = MemoryStore()
+    id = await chatted(store, "one", "two")
+    was = await opened(store, id, upto=8)
+    other = msgspec.structs.replace(was, common_data={"depth": 2})
+    await store.keep_snapshot(id, 8, *encode_run(other))
 
-        came = await replay(store, id)
+    came = await replay(store, id)
 
-        assert not came.is_same
-        assert (came.snapshot, str(came.difference)) == (8, "common_data.depth: 2 -> nothing")
-        assert came.facts > 8
+    assert not came.is_same
+    assert (came.snapshot, str(came.difference)) == (8, "common_data.depth: 2 -> nothing")
+    assert came.facts > 8
 
 
 async def test_with_nothing_kept_there_is_nothing_to_compare() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        id = await chatted(store, "one")
-        await store.forget_snapshots()
+    store = MemoryStore()
+    id = await chatted(store, "one")
+    await store.forget_snapshots()
 
-        came = await replay(store, id)
+    came = await replay(store, id)
 
-        assert (came.is_same, came.snapshot) == (True, None)
+    assert (came.is_same, came.snapshot) == (True, None)
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"id": 1}', b"\xff"])
 async def test_a_snapshot_that_is_none_is_not_compared(data: bytes) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        id = await chatted(store, "one")
-        await store.keep_snapshot(id, 3, data)
+    store = MemoryStore()
+    id = await chatted(store, "one")
+    await store.keep_snapshot(id, 3, data)
 
-        came = await replay(store, id)
+    came = await replay(store, id)
 
-        assert (came.is_same, came.snapshot) == (True, None)
+    assert (came.is_same, came.snapshot) == (True, None)
 
 
 async def test_a_fork_is_folded_with_what_it_began_with() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        forked = await fork(store, await chatted(store, "one", "two"), 9)
+    store = MemoryStore()
+    forked = await fork(store, await chatted(store, "one", "two"), 9)
 
-        came = await replay(store, forked.id)
+    came = await replay(store, forked.id)
 
-        assert (came.facts, came.run.id, came.is_same) == (forked.seq, forked.id, True)
+    assert (came.facts, came.run.id, came.is_same) == (forked.seq, forked.id, True)
 
 
 @pytest.mark.parametrize("seq", [1, 5, 11])
@@ -96,38 +89,35 @@ async def test_damage_is_named_and_what_is_before_it_folded(
     seq: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replaying, "AT_ONCE", 4)
-    async with asyncio.timeout(DEADLINE_S):
-        store = DamagedStore()
-        id = await chatted(store, "one", "two")
-        await store.forget_snapshots()
-        store.damaged = seq
+    store = DamagedStore()
+    id = await chatted(store, "one", "two")
+    await store.forget_snapshots()
+    store.damaged = seq
 
-        came = await replay(store, id)
+    came = await replay(store, id)
 
-        assert came.damage is not None
-        assert (came.damage.run, came.damage.seq, came.facts) == (id, seq, seq - 1)
-        assert not came.is_same
+    assert came.damage is not None
+    assert (came.damage.run, came.damage.seq, came.facts) == (id, seq, seq - 1)
+    assert not came.is_same
 
 
 async def test_a_fact_that_does_not_follow_ends_the_folding() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        facts = await store.read(await chatted(store, "one"))
-        await store.adopt(
-            "odd",
-            [
-                msgspec.structs.replace(facts[0], run="odd"),
-                msgspec.structs.replace(facts[7], run="odd", seq=2),
-            ],
-        )
+    store = MemoryStore()
+    facts = await store.read(await chatted(store, "one"))
+    await store.adopt(
+        "odd",
+        [
+            msgspec.structs.replace(facts[0], run="odd"),
+            msgspec.structs.replace(facts[7], run="odd", seq=2),
+        ],
+    )
 
-        came = await replay(store, "odd")
+    came = await replay(store, "odd")
 
-        assert (came.facts, came.is_same) == (1, False)
-        assert came.unfoldable
+    assert (came.facts, came.is_same) == (1, False)
+    assert came.unfoldable
 
 
 async def test_a_run_that_never_was_is_no_success() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        with pytest.raises(UserMistake, match="no run nosuch"):
-            await replay(MemoryStore(), "nosuch")
+    with pytest.raises(UserMistake, match="no run nosuch"):
+        await replay(MemoryStore(), "nosuch")

@@ -1,12 +1,11 @@
 """Runs of workflows in workflows, taken up later: what changed in the inner one is noticed, too."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from two_processes import DEADLINE_S, Place, place
+from two_processes import Place, place
 
 from midstream.config.manager import ConfigManager
 from midstream.language.errors import DefinitionDiffers, UserMistake
@@ -102,48 +101,44 @@ async def output(machine: WorkflowStateMachine) -> Any:
 
 
 async def test_a_changed_inner_script_is_asked_about(home: Home) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        id = await home.left("outer")
-        home.write("inner", INNER, SECOND)
-        engine = home.engine()
-        with pytest.raises(DefinitionDiffers) as refused:
-            await take_up(engine, home.library(), id)
-        await engine.close()
+    id = await home.left("outer")
+    home.write("inner", INNER, SECOND)
+    engine = home.engine()
+    with pytest.raises(DefinitionDiffers) as refused:
+        await take_up(engine, home.library(), id)
+    await engine.close()
 
     assert refused.value.changes == ("the sub-workflow inner changed",)
 
 
 async def test_the_old_copy_of_the_inner_script_goes_on(home: Home) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        id = await home.left("outer")
-        home.write("inner", INNER, SECOND)
-        engine = home.engine()
-        machine = await take_up(engine, home.library(), id, choice="old")
-        said = await output(machine)
-        await engine.close()
+    id = await home.left("outer")
+    home.write("inner", INNER, SECOND)
+    engine = home.engine()
+    machine = await take_up(engine, home.library(), id, choice="old")
+    said = await output(machine)
+    await engine.close()
 
     assert said == {"one": "first: well"}
 
 
 async def test_while_it_is_under_way_the_new_one_does_not_fit(home: Home) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        id = await home.left("outer")
-        home.write("inner", INNER, SECOND)
-        engine = home.engine()
-        with pytest.raises(UserMistake, match="a sub-workflow changed"):
-            await take_up(engine, home.library(), id, choice="new")
-        machine = await take_up(engine, home.library(), id, choice="old")
-        assert machine.run.visit.branches["one"].visit.branches["inner"].visit.phase == "asking"
-        await engine.close()
+    id = await home.left("outer")
+    home.write("inner", INNER, SECOND)
+    engine = home.engine()
+    with pytest.raises(UserMistake, match="a sub-workflow changed"):
+        await take_up(engine, home.library(), id, choice="new")
+    machine = await take_up(engine, home.library(), id, choice="old")
+    assert machine.run.visit.branches["one"].visit.branches["inner"].visit.phase == "asking"
+    await engine.close()
 
 
 async def test_before_it_has_begun_the_new_one_is_run(home: Home) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        id = await home.left("later")
-        home.write("inner", INNER, SECOND)
-        engine = home.engine()
-        machine = await take_up(engine, home.library(), id, choice="new")
-        said = await output(machine)
-        await engine.close()
+    id = await home.left("later")
+    home.write("inner", INNER, SECOND)
+    engine = home.engine()
+    machine = await take_up(engine, home.library(), id, choice="new")
+    said = await output(machine)
+    await engine.close()
 
     assert said == "second: well"

@@ -108,208 +108,195 @@ def is_tree(event: object) -> bool:
 
 
 async def test_a_run_goes_on_elsewhere_with_the_same_files(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work, store = checkout(tmp_path), MemoryStore()
-        write = call("write", path="src/new.py", text="a\r\n")
-        command = call("run", path="made", text="\0\1")
-        here, place = await engine_at(
-            tmp_path / "a", store, work, "r1", calls(write), calls(command), asks("Which?")
-        )
-        machine = await here.start(definition(), input="tidy", id="r1")
-        await machine.settled()
-        then = contents(place.path)
-        (place.path / "half done").write_text("by what is cut off")
-        store.die()
+    work, store = checkout(tmp_path), MemoryStore()
+    write = call("write", path="src/new.py", text="a\r\n")
+    command = call("run", path="made", text="\0\1")
+    here, place = await engine_at(
+        tmp_path / "a", store, work, "r1", calls(write), calls(command), asks("Which?")
+    )
+    machine = await here.start(definition(), input="tidy", id="r1")
+    await machine.settled()
+    then = contents(place.path)
+    (place.path / "half done").write_text("by what is cut off")
+    store.die()
 
-        beside = store.beside()
-        there, elsewhere = await engine_at(tmp_path / "b", beside, work, "r1", says("done"))
-        assert contents(elsewhere.path) == then
-        assert "src/new.py" in then
-        assert "made" in then
-        taken = await there.resume("r1")
-        await taken.say("this")
-        assert (await taken.wait()).status == "finished"
+    beside = store.beside()
+    there, elsewhere = await engine_at(tmp_path / "b", beside, work, "r1", says("done"))
+    assert contents(elsewhere.path) == then
+    assert "src/new.py" in then
+    assert "made" in then
+    taken = await there.resume("r1")
+    await taken.say("this")
+    assert (await taken.wait()).status == "finished"
 
-        trees = await facts_of(beside, "r1", is_tree)
-        assert [fact.path for fact in trees if isinstance(fact, FileWritten)] == [place.name] * 2
-        written = side_effects(await beside.read("r1"), 0).files
-        assert [each.path for each in written] == [f"{place.name}/src/new.py"]
+    trees = await facts_of(beside, "r1", is_tree)
+    assert [fact.path for fact in trees if isinstance(fact, FileWritten)] == [place.name] * 2
+    written = side_effects(await beside.read("r1"), 0).files
+    assert [each.path for each in written] == [f"{place.name}/src/new.py"]
 
 
 async def test_a_call_that_was_cut_left_nothing_elsewhere_and_the_run_knows(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work, store, gate = checkout(tmp_path), MemoryStore(), Gate()
-        command = call("run", path="made", text="1")
-        here, place = await engine_at(
-            *(tmp_path / "a", store, work, "r1", calls(command)), tools=WritingTools(gate)
-        )
-        await here.start(definition(), input="tidy", id="r1")
-        await gate.reached()
-        assert (place.path / "made").exists()
-        store.die()
+    work, store, gate = checkout(tmp_path), MemoryStore(), Gate()
+    command = call("run", path="made", text="1")
+    here, place = await engine_at(
+        *(tmp_path / "a", store, work, "r1", calls(command)), tools=WritingTools(gate)
+    )
+    await here.start(definition(), input="tidy", id="r1")
+    await gate.reached()
+    assert (place.path / "made").exists()
+    store.die()
 
-        beside = store.beside()
-        there, elsewhere = await engine_at(tmp_path / "b", beside, work, "r1", says("I look"))
-        assert contents(elsewhere.path) == contents(work)
-        machine = await there.resume("r1")
-        run = await machine.settled()
-        assert [question.kind for question in run.inbox.open_questions] == ["question"]
-        assert not (elsewhere.path / "made").exists()
-        said = await facts_of(beside, "r1", lambda event: isinstance(event, WorkflowOutput))
-        assert "what was written since is not here" in str(said)
+    beside = store.beside()
+    there, elsewhere = await engine_at(tmp_path / "b", beside, work, "r1", says("I look"))
+    assert contents(elsewhere.path) == contents(work)
+    machine = await there.resume("r1")
+    run = await machine.settled()
+    assert [question.kind for question in run.inbox.open_questions] == ["question"]
+    assert not (elsewhere.path / "made").exists()
+    said = await facts_of(beside, "r1", lambda event: isinstance(event, WorkflowOutput))
+    assert "what was written since is not here" in str(said)
 
 
 async def test_what_only_reads_keeps_nothing(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work, store = checkout(tmp_path), MemoryStore()
-        here, place = await engine_at(
-            tmp_path / "a", store, work, "r1", calls(call("look")), says("seen")
-        )
-        machine = await here.start(definition(), input="tidy", id="r1")
-        await machine.wait()
+    work, store = checkout(tmp_path), MemoryStore()
+    here, place = await engine_at(
+        tmp_path / "a", store, work, "r1", calls(call("look")), says("seen")
+    )
+    machine = await here.start(definition(), input="tidy", id="r1")
+    await machine.wait()
 
-        assert await facts_of(store, "r1", is_tree) == []
-        assert machine.run.workspace == place.name == f"{url_of(work)}#{head_of(work)}"
+    assert await facts_of(store, "r1", is_tree) == []
+    assert machine.run.workspace == place.name == f"{url_of(work)}#{head_of(work)}"
 
 
 async def test_what_is_written_in_the_background_is_kept_when_the_run_is_let_go_of(
     tmp_path: Path,
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work, store = checkout(tmp_path), MemoryStore()
-        here, place = await engine_at(tmp_path / "a", store, work, "r1", asks("Which?"))
-        machine = await here.start(definition(), input="tidy", id="r1")
-        await machine.settled()
-        (place.path / "late").write_text("1")
-        await here.let_go("r1")
-        await place.let_go()
-        _, elsewhere = await engine_at(tmp_path / "b", store.beside(), work, "r1")
+    work, store = checkout(tmp_path), MemoryStore()
+    here, place = await engine_at(tmp_path / "a", store, work, "r1", asks("Which?"))
+    machine = await here.start(definition(), input="tidy", id="r1")
+    await machine.settled()
+    (place.path / "late").write_text("1")
+    await here.let_go("r1")
+    await place.let_go()
+    _, elsewhere = await engine_at(tmp_path / "b", store.beside(), work, "r1")
 
-        assert (elsewhere.path / "late").read_text() == "1"
+    assert (elsewhere.path / "late").read_text() == "1"
 
 
 async def test_a_fork_has_the_files_of_its_point(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work, store = checkout(tmp_path), MemoryStore()
-        one, two = (call("run", path=name, text=name) for name in ("one", "two"))
-        here, place = await engine_at(
-            tmp_path / "a", store, work, "r1", calls(one), calls(two), asks("Which?")
-        )
-        machine = await here.start(definition(), input="tidy", id="r1")
-        await store.assign("r1", placement(work))
-        await machine.settled()
-        first = next(f.seq for f in await store.read("r1") if isinstance(f.event, ToolReturned))
-        made = await fork(store, "r1", first)
-        kept = await store.run(made.id)
-        assert kept is not None
-        assert kept.placement == placement(work)
-        _, elsewhere = await engine_at(tmp_path / "b", store, work, made.id)
+    work, store = checkout(tmp_path), MemoryStore()
+    one, two = (call("run", path=name, text=name) for name in ("one", "two"))
+    here, place = await engine_at(
+        tmp_path / "a", store, work, "r1", calls(one), calls(two), asks("Which?")
+    )
+    machine = await here.start(definition(), input="tidy", id="r1")
+    await store.assign("r1", placement(work))
+    await machine.settled()
+    first = next(f.seq for f in await store.read("r1") if isinstance(f.event, ToolReturned))
+    made = await fork(store, "r1", first)
+    kept = await store.run(made.id)
+    assert kept is not None
+    assert kept.placement == placement(work)
+    _, elsewhere = await engine_at(tmp_path / "b", store, work, made.id)
 
-        assert contents(elsewhere.path).keys() == contents(place.path).keys() - {"two"}
+    assert contents(elsewhere.path).keys() == contents(place.path).keys() - {"two"}
 
 
 async def test_a_result_is_pushed_before_the_run_ends(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work, store = checkout(tmp_path), MemoryStore()
-        command = call("run", path="made", text="1")
-        here, _ = await engine_at(
-            *(tmp_path / "a", store, work, "r1", calls(command), says("done")), push="result"
-        )
-        machine = await here.start(definition(), input="tidy the parser", id="r1")
-        await machine.wait()
-        git(work, "fetch", "--quiet", "origin", "result")
+    work, store = checkout(tmp_path), MemoryStore()
+    command = call("run", path="made", text="1")
+    here, _ = await engine_at(
+        *(tmp_path / "a", store, work, "r1", calls(command), says("done")), push="result"
+    )
+    machine = await here.start(definition(), input="tidy the parser", id="r1")
+    await machine.wait()
+    git(work, "fetch", "--quiet", "origin", "result")
 
-        assert (
-            git(work, "log", "--format=%s %an", "HEAD..FETCH_HEAD") == "tidy the parser midstream"
-        )
-        assert git(work, "diff", "--name-status", "HEAD", "FETCH_HEAD") == "A\tmade"
-        said = await facts_of(store, "r1", lambda e: isinstance(e, WorkflowOutput | RunFinished))
-        assert isinstance(said[0], WorkflowOutput)
-        assert "Pushed to the branch result" in said[0].text
-        assert isinstance(said[-1], RunFinished)
+    assert git(work, "log", "--format=%s %an", "HEAD..FETCH_HEAD") == "tidy the parser midstream"
+    assert git(work, "diff", "--name-status", "HEAD", "FETCH_HEAD") == "A\tmade"
+    said = await facts_of(store, "r1", lambda e: isinstance(e, WorkflowOutput | RunFinished))
+    assert isinstance(said[0], WorkflowOutput)
+    assert "Pushed to the branch result" in said[0].text
+    assert isinstance(said[-1], RunFinished)
 
 
 async def test_a_push_that_fails_is_told_in_the_run_which_ends_all_the_same(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work, store = checkout(tmp_path), MemoryStore()
-        git(work, "commit", "--quiet", "--allow-empty", "--message", "Another")
-        git(work, "push", "--quiet", "origin", "main:result")
-        git(work, "reset", "--quiet", "--hard", "HEAD~1")
-        here, _ = await engine_at(
-            *(tmp_path / "a", store, work, "r1", calls(call("run", path="made", text="1"))),
-            says("done"),
-            push="result",
-        )
-        machine = await here.start(definition(), input="tidy", id="r1")
-        run = await machine.wait()
+    work, store = checkout(tmp_path), MemoryStore()
+    git(work, "commit", "--quiet", "--allow-empty", "--message", "Another")
+    git(work, "push", "--quiet", "origin", "main:result")
+    git(work, "reset", "--quiet", "--hard", "HEAD~1")
+    here, _ = await engine_at(
+        *(tmp_path / "a", store, work, "r1", calls(call("run", path="made", text="1"))),
+        says("done"),
+        push="result",
+    )
+    machine = await here.start(definition(), input="tidy", id="r1")
+    run = await machine.wait()
 
-        assert run.status == "finished"
-        said = await facts_of(store, "r1", lambda event: isinstance(event, WorkflowOutput))
-        assert "was not pushed to result" in str(said[0])
-        assert "midstream fetch r1" in str(said[0])
-        assert len(await facts_of(store, "r1", is_tree)) == 1
+    assert run.status == "finished"
+    said = await facts_of(store, "r1", lambda event: isinstance(event, WorkflowOutput))
+    assert "was not pushed to result" in str(said[0])
+    assert "midstream fetch r1" in str(said[0])
+    assert len(await facts_of(store, "r1", is_tree)) == 1
 
 
 async def test_a_run_is_stopped_while_a_call_works_on_files(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work, store, gate = checkout(tmp_path), MemoryStore(), Gate()
-        here, _ = await engine_at(
-            *(tmp_path / "a", store, work, "r1", calls(call("write", path="x", text="1"))),
-            tools=WritingTools(gate),
-        )
-        machine = await here.start(definition(), input="tidy", id="r1")
-        await gate.reached()
-        await machine.stop()
+    work, store, gate = checkout(tmp_path), MemoryStore(), Gate()
+    here, _ = await engine_at(
+        *(tmp_path / "a", store, work, "r1", calls(call("write", path="x", text="1"))),
+        tools=WritingTools(gate),
+    )
+    machine = await here.start(definition(), input="tidy", id="r1")
+    await gate.reached()
+    await machine.stop()
 
-        assert machine.run.status == "stopped"
-        assert len(await facts_of(store, "r1", is_tree)) == 1
+    assert machine.run.status == "stopped"
+    assert len(await facts_of(store, "r1", is_tree)) == 1
 
 
 async def test_a_repository_on_the_disk_takes_a_word_of_its_own(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work, store = checkout(tmp_path), MemoryStore()
-        with pytest.raises(UserMistake, match="own disk"):
-            await opened_place(store, store, "r1", placement(work), tmp_path / "a")
+    work, store = checkout(tmp_path), MemoryStore()
+    with pytest.raises(UserMistake, match="own disk"):
+        await opened_place(store, store, "r1", placement(work), tmp_path / "a")
 
 
 async def test_what_a_run_of_a_repository_changed_is_not_looked_for_on_this_machine(
     tmp_path: Path,
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work, store = checkout(tmp_path), MemoryStore()
-        here, _ = await engine_at(
-            tmp_path / "a",
-            store,
-            work,
-            "r1",
-            calls(call("write", path="x", text="1")),
-            says("done"),
-        )
-        machine = await here.start(definition(), input="tidy", id="r1")
-        await machine.wait()
+    work, store = checkout(tmp_path), MemoryStore()
+    here, _ = await engine_at(
+        tmp_path / "a",
+        store,
+        work,
+        "r1",
+        calls(call("write", path="x", text="1")),
+        says("done"),
+    )
+    machine = await here.start(definition(), input="tidy", id="r1")
+    await machine.wait()
 
-        with pytest.raises(UserMistake, match="not on this machine"):
-            await changed_files(store, await store.read("r1"))
+    with pytest.raises(UserMistake, match="not on this machine"):
+        await changed_files(store, await store.read("r1"))
 
 
 async def test_a_store_that_does_not_say_where_a_run_belongs_is_told_by_the_run(
     tmp_path: Path,
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work, store = checkout(tmp_path), MemoryStore()
-        write = call("write", path="x", text="1")
-        here, _ = await engine_at(tmp_path / "a", store, work, "r1", calls(write), asks("Which?"))
-        machine = await here.start(definition(), input="tidy", id="r1")
-        await machine.settled()
-        kept = await store.run("r1")
-        assert kept is not None
-        assert kept.placement == Placement()
-        assert placement_of(kept) == placement(work)
+    work, store = checkout(tmp_path), MemoryStore()
+    write = call("write", path="x", text="1")
+    here, _ = await engine_at(tmp_path / "a", store, work, "r1", calls(write), asks("Which?"))
+    machine = await here.start(definition(), input="tidy", id="r1")
+    await machine.settled()
+    kept = await store.run("r1")
+    assert kept is not None
+    assert kept.placement == Placement()
+    assert placement_of(kept) == placement(work)
 
-        store.die()
-        elsewhere = fake_world(journal=store, blobs=store, workspace=tmp_path)
-        with pytest.raises(UserMistake, match="workers go on with it"):
-            await take_up(LocalEngine(elsewhere, store.beside()), None, "r1")  # type: ignore[arg-type]
+    store.die()
+    elsewhere = fake_world(journal=store, blobs=store, workspace=tmp_path)
+    with pytest.raises(UserMistake, match="workers go on with it"):
+        await take_up(LocalEngine(elsewhere, store.beside()), None, "r1")  # type: ignore[arg-type]
 
 
 class Mortal(MemoryStore):

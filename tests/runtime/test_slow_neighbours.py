@@ -8,7 +8,6 @@ from pathlib import Path
 
 import apsw
 import pytest
-from deadline import DEADLINE_S
 
 from midstream.core.notices import Envelope, JournalStalled, JournalWorks
 from midstream.language.errors import RunOwned
@@ -62,49 +61,47 @@ async def test_a_journal_another_process_holds_on_to_fails_no_run(
         if isinstance(envelope.event, JournalStalled):
             stalled.set()
 
-    async with asyncio.timeout(DEADLINE_S):
-        store = SqliteStore.opened(path)
-        model = ScriptedModel(says("Done.", gate=gate))
-        world = fake_world(model, journal=store, blobs=store, clock=clock)
-        engine = LocalEngine(world, store)
-        engine.listen(told)
-        engine.listen(hear)
-        machine = await engine.start(define(FLOW))
-        await gate.reached()
-        holder = apsw.Connection(str(path))
-        holder.execute("begin immediate")
-        gate.open()
-        await stalled.wait()
-        holder.execute("rollback")
-        holder.close()
-        while not machine.is_closed:
-            clock.jump(STALL_RETRY_S)
-            await asyncio.sleep(0.001)
-        run = await machine.wait()
+    store = SqliteStore.opened(path)
+    model = ScriptedModel(says("Done.", gate=gate))
+    world = fake_world(model, journal=store, blobs=store, clock=clock)
+    engine = LocalEngine(world, store)
+    engine.listen(told)
+    engine.listen(hear)
+    machine = await engine.start(define(FLOW))
+    await gate.reached()
+    holder = apsw.Connection(str(path))
+    holder.execute("begin immediate")
+    gate.open()
+    await stalled.wait()
+    holder.execute("rollback")
+    holder.close()
+    while not machine.is_closed:
+        clock.jump(STALL_RETRY_S)
+        await asyncio.sleep(0.001)
+    run = await machine.wait()
 
-        assert (run.status, run.output) == ("finished", "Done.")
-        assert told.of(JournalWorks)
-        assert await opened(store, machine.id) == run
-        await engine.close()
+    assert (run.status, run.output) == ("finished", "Done.")
+    assert told.of(JournalWorks)
+    assert await opened(store, machine.id) == run
+    await engine.close()
 
 
 async def test_the_run_of_a_process_that_is_stopped_is_not_taken_and_of_a_killed_one_is(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "journal.db"
-    async with asyncio.timeout(DEADLINE_S):
-        owner = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", OWNER, str(path), stdout=asyncio.subprocess.PIPE
-        )
-        assert owner.stdout is not None
-        assert await owner.stdout.readline() == b"claimed\n"
-        store = SqliteStore.opened(path)
-        os.kill(owner.pid, signal.SIGSTOP)
-        with pytest.raises(RunOwned):
-            await store.claim("r")
-        owner.kill()
-        await owner.wait()
+    owner = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", OWNER, str(path), stdout=asyncio.subprocess.PIPE
+    )
+    assert owner.stdout is not None
+    assert await owner.stdout.readline() == b"claimed\n"
+    store = SqliteStore.opened(path)
+    os.kill(owner.pid, signal.SIGSTOP)
+    with pytest.raises(RunOwned):
+        await store.claim("r")
+    owner.kill()
+    await owner.wait()
 
-        assert (await store.claim("r")).was_cut
-        await store.append("r", 1, [fact("r", 2)])
-        await store.aclose()
+    assert (await store.claim("r")).was_cut
+    await store.append("r", 1, [fact("r", 2)])
+    await store.aclose()

@@ -1,6 +1,5 @@
 """What a run of a workflow in Python is pinned to: what its functions do, as far as that can be told."""
 
-import asyncio
 import functools
 import importlib.util
 import os
@@ -13,7 +12,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from deadline import DEADLINE_S
 
 import midstream
 from midstream import Workflow, stop
@@ -252,17 +250,14 @@ async def test_a_changed_helper_is_told_before_a_run_goes_on(
     asking = asking.replace("helper(run.input)", 'helper("abc")')
     flow = loaded(tmp_path, asking, monkeypatch).flow
     journal = tmp_path / "journal.db"
-    async with asyncio.timeout(DEADLINE_S):
-        async with midstream.open(tmp_path, model="offline", journal=journal) as engine:
-            run = await engine.start(flow)
-            await run.settled()
+    async with midstream.open(tmp_path, model="offline", journal=journal) as engine:
+        run = await engine.start(flow)
+        await run.settled()
 
-        flow = loaded(tmp_path, asking.replace("text.upper()", "text.title()"), monkeypatch).flow
-        async with midstream.open(tmp_path, model="offline", journal=journal) as engine:
-            with pytest.raises(
-                midstream.DefinitionDiffers, match="the module they stand in, changed"
-            ):
-                await engine.resume(run.id, flow)
-            again = await engine.resume(run.id, flow, choice="new")
-            await again.say("yes")
-            assert await again.wait() == "Abc!"
+    flow = loaded(tmp_path, asking.replace("text.upper()", "text.title()"), monkeypatch).flow
+    async with midstream.open(tmp_path, model="offline", journal=journal) as engine:
+        with pytest.raises(midstream.DefinitionDiffers, match="the module they stand in, changed"):
+            await engine.resume(run.id, flow)
+        again = await engine.resume(run.id, flow, choice="new")
+        await again.say("yes")
+        assert await again.wait() == "Abc!"

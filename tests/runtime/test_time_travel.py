@@ -74,265 +74,249 @@ async def every_fork(store: MemoryStore, source: str) -> list[Fork]:
 
 
 async def test_a_fork_of_every_point_goes_on_to_the_same_end() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        source = await finished_line(store)
-        facts = await store.read(source)
-        forks = await every_fork(store, source)
-        for forked in forks:
-            called = tools()
-            engine = store_engine(store, ScriptedModel(worker), tools=called)
+    store = MemoryStore()
+    source = await finished_line(store)
+    facts = await store.read(source)
+    forks = await every_fork(store, source)
+    for forked in forks:
+        called = tools()
+        engine = store_engine(store, ScriptedModel(worker), tools=called)
 
-            run = await lived(await engine.resume(forked.id))
+        run = await lived(await engine.resume(forked.id))
 
-            assert (run.status, run.output) == ("finished", "Second.")
-            before = [f.event for f in facts[: forked.seq] if isinstance(f.event, ToolCalled)]
-            made = [*(event.name for event in before), *(each.name for each in called.calls)]
-            assert made.count("shell") == 1, "a once call is never repeated by a fork"
-            assert await opened(store, forked.id) == run
-        assert len(forks) >= 8
+        assert (run.status, run.output) == ("finished", "Second.")
+        before = [f.event for f in facts[: forked.seq] if isinstance(f.event, ToolCalled)]
+        made = [*(event.name for event in before), *(each.name for each in called.calls)]
+        assert made.count("shell") == 1, "a once call is never repeated by a fork"
+        assert await opened(store, forked.id) == run
+    assert len(forks) >= 8
 
 
 @pytest.mark.parametrize("flow", [CHAT, ASKING], ids=["into start", "into resume"])
 async def test_a_talk_goes_on_from_every_point_and_no_line_of_it_hangs(
     flow: dict[str, Any],
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        source = await talked(store, flow)
-        before = await store.read(source)
-        forks = await every_fork(store, source)
-        for forked in forks:
-            model = ScriptedModel(careful)
-            machine = await store_engine(store, model, tools=tools()).resume(forked.id)
+    store = MemoryStore()
+    source = await talked(store, flow)
+    before = await store.read(source)
+    forks = await every_fork(store, source)
+    for forked in forks:
+        model = ScriptedModel(careful)
+        machine = await store_engine(store, model, tools=tools()).resume(forked.id)
 
-            run = await lived(machine, "and now this", "and this")
+        run = await lived(machine, "and now this", "and this")
 
-            await machine.leave()
-            assert run.error == ""
-            assert run.is_over or run.inbox.undelivered == ()
-            for request in model.requests:
-                for message in request.messages:
-                    ids = [made.id for made in message.calls]
-                    assert [result.call_id for result in message.results] == ids
-            assert await opened(store, forked.id) == run
-        assert len(forks) >= 10
-        assert await store.read(source) == before
+        await machine.leave()
+        assert run.error == ""
+        assert run.is_over or run.inbox.undelivered == ()
+        for request in model.requests:
+            for message in request.messages:
+                ids = [made.id for made in message.calls]
+                assert [result.call_id for result in message.results] == ids
+        assert await opened(store, forked.id) == run
+    assert len(forks) >= 10
+    assert await store.read(source) == before
 
 
 async def test_a_fork_changes_nothing_of_the_old_run_and_begins_as_it_stood() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        source = await finished_line(store)
-        before = await store.read(source)
+    store = MemoryStore()
+    source = await finished_line(store)
+    before = await store.read(source)
 
-        forked = await fork(store, source, 9)
+    forked = await fork(store, source, 9)
 
-        assert await store.read(source) == before
-        mine = [(fact.seq, fact.at, fact.event) for fact in await store.read(forked.id)]
-        assert mine == [(fact.seq, fact.at, fact.event) for fact in before[: forked.seq]]
-        (kept,) = [kept for kept in await store.listing() if kept.id == forked.id]
-        assert (kept.parent, kept.parent_seq) == (source, forked.seq)
+    assert await store.read(source) == before
+    mine = [(fact.seq, fact.at, fact.event) for fact in await store.read(forked.id)]
+    assert mine == [(fact.seq, fact.at, fact.event) for fact in before[: forked.seq]]
+    (kept,) = [kept for kept in await store.listing() if kept.id == forked.id]
+    assert (kept.parent, kept.parent_seq) == (source, forked.seq)
 
 
 async def test_a_fork_lists_what_was_done_after_its_point() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        source = await finished_line(store)
-        facts = await store.read(source)
-        shell = next(f.seq for f in facts if f.type == "tool_called" and "make" in str(f.event))
-        assert shell is not None
+    store = MemoryStore()
+    source = await finished_line(store)
+    facts = await store.read(source)
+    shell = next(f.seq for f in facts if f.type == "tool_called" and "make" in str(f.event))
+    assert shell is not None
 
-        early = await fork(store, source, shell - 2)
-        late = await fork(store, source, len(facts))
+    early = await fork(store, source, shell - 2)
+    late = await fork(store, source, len(facts))
 
-        assert [call.command for call in early.effects.calls] == ["make"]
-        assert not late.effects
-        assert early.workspace == "/nowhere"
+    assert [call.command for call in early.effects.calls] == ["make"]
+    assert not late.effects
+    assert early.workspace == "/nowhere"
 
 
 async def test_without_a_point_a_fork_of_an_ended_run_begins_before_its_end() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        source = await finished_line(store)
+    store = MemoryStore()
+    source = await finished_line(store)
 
-        forked = await fork(store, source)
+    forked = await fork(store, source)
 
-        run = await opened(store, forked.id)
-        assert not run.is_over
-        assert run.visit.state == "second"
+    run = await opened(store, forked.id)
+    assert not run.is_over
+    assert run.visit.state == "second"
 
 
 async def test_without_a_point_a_fork_of_a_stopped_run_is_not_about_to_stop() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, gate = MemoryStore(), Gate()
-        engine = store_engine(store, ScriptedModel(says("one ", gate=gate)))
-        machine = await begun(engine, LINE)
-        await gate.reached()
-        await machine.stop()
+    store, gate = MemoryStore(), Gate()
+    engine = store_engine(store, ScriptedModel(says("one ", gate=gate)))
+    machine = await begun(engine, LINE)
+    await gate.reached()
+    await machine.stop()
 
-        forked = await fork(store, machine.id)
+    forked = await fork(store, machine.id)
 
-        other = store_engine(store, ScriptedModel("First.", "Second."))
-        run = await (await other.resume(forked.id)).wait()
-        assert (run.status, run.output) == ("finished", "Second.")
+    other = store_engine(store, ScriptedModel("First.", "Second."))
+    run = await (await other.resume(forked.id)).wait()
+    assert (run.status, run.output) == ("finished", "Second.")
 
 
 async def test_a_run_that_was_slow_to_stop_is_forked_before_it_was_told_to() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, gate = MemoryStore(), Gate()
-        slow = tools(gate=gate, listens=False)
-        engine = store_engine(store, ScriptedModel(call("shell")), tools=slow)
-        told = Chronicle()
-        engine.listen(told)
-        machine = await begun(engine, LINE, tools=slow)
-        await gate.reached()
-        stopping = asyncio.create_task(machine.stop())
-        await told.until("interrupted")
-        gate.open()
-        await stopping
+    store, gate = MemoryStore(), Gate()
+    slow = tools(gate=gate, listens=False)
+    engine = store_engine(store, ScriptedModel(call("shell")), tools=slow)
+    told = Chronicle()
+    engine.listen(told)
+    machine = await begun(engine, LINE, tools=slow)
+    await gate.reached()
+    stopping = asyncio.create_task(machine.stop())
+    await told.until("interrupted")
+    gate.open()
+    await stopping
 
-        forked = await fork(store, machine.id)
+    forked = await fork(store, machine.id)
 
-        run = await opened(store, forked.id)
-        assert (run.visit.phase, run.halt.leads_to) == ("turn", "")
-        assert [made.outcome for made in forked.effects.calls] == ["completed"]
+    run = await opened(store, forked.id)
+    assert (run.visit.phase, run.halt.leads_to) == ("turn", "")
+    assert [made.outcome for made in forked.effects.calls] == ["completed"]
 
 
 @pytest.mark.parametrize("at", [-1, 0, 1_000])
 async def test_a_point_that_never_was_is_refused(at: int) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        source = await chatted(store)
+    store = MemoryStore()
+    source = await chatted(store)
 
-        with pytest.raises(UserMistake, match=f"there is no fact {at}"):
-            await fork(store, source, at)
+    with pytest.raises(UserMistake, match=f"there is no fact {at}"):
+        await fork(store, source, at)
 
 
 async def test_a_run_that_never_was_is_refused() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        with pytest.raises(UserMistake, match="There is no run nosuch"):
-            await fork(MemoryStore(), "nosuch", 1)
+    with pytest.raises(UserMistake, match="There is no run nosuch"):
+        await fork(MemoryStore(), "nosuch", 1)
 
 
 async def test_a_fork_of_an_imported_run_is_told_and_cut_where_its_appends_ended() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, away = MemoryStore(), MemoryStore()
-        source = await chatted(away, "one")
-        facts = await away.read(source)
-        await store.adopt(source, facts)
+    store, away = MemoryStore(), MemoryStore()
+    source = await chatted(away, "one")
+    facts = await away.read(source)
+    await store.adopt(source, facts)
 
-        with pytest.raises(UserMistake):
-            # All of it has one time (the clock of the test stands): no append is known to end.
-            await fork(store, source, len(facts) - 1)
-        forked = await fork(store, source, len(facts))
+    with pytest.raises(UserMistake):
+        # All of it has one time (the clock of the test stands): no append is known to end.
+        await fork(store, source, len(facts) - 1)
+    forked = await fork(store, source, len(facts))
 
-        assert forked.is_foreign
-        again = await fork(store, forked.id, len(facts))
-        assert again.is_foreign
+    assert forked.is_foreign
+    again = await fork(store, forked.id, len(facts))
+    assert again.is_foreign
 
 
 # --- undo -------------------------------------------------------------------------------------
 
 
 async def test_undo_takes_back_the_last_line_and_what_came_of_it() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        id = await chatted(store, "one", "two")
+    store = MemoryStore()
+    id = await chatted(store, "one", "two")
 
-        once = await undo(store, id)
-        twice = await undo(store, once.id)
+    once = await undo(store, id)
+    twice = await undo(store, once.id)
 
-        assert said(await opened(store, once.id)) == ["one"]
-        assert said(await opened(store, twice.id)) == []
-        assert (await opened(store, twice.id)).visit.phase == "waiting"
-        with pytest.raises(UserMistake, match="nothing to undo"):
-            await undo(store, twice.id)
+    assert said(await opened(store, once.id)) == ["one"]
+    assert said(await opened(store, twice.id)) == []
+    assert (await opened(store, twice.id)).visit.phase == "waiting"
+    with pytest.raises(UserMistake, match="nothing to undo"):
+        await undo(store, twice.id)
 
 
 async def test_a_fork_after_undo_goes_on() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        forked = await undo(store, await chatted(store, "one", "two"))
-        engine = store_engine(store, ScriptedModel(lambda request: "Hm."))
-        machine = await engine.resume(forked.id)
+    store = MemoryStore()
+    forked = await undo(store, await chatted(store, "one", "two"))
+    engine = store_engine(store, ScriptedModel(lambda request: "Hm."))
+    machine = await engine.resume(forked.id)
 
-        await machine.say("three")
-        await machine.settled()
+    await machine.say("three")
+    await machine.settled()
 
-        assert said(machine.run) == ["one", "three"]
-        await machine.leave()
+    assert said(machine.run) == ["one", "three"]
+    await machine.leave()
 
 
 async def test_lines_that_were_refused_or_taken_back_began_nothing() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, gate = MemoryStore(), Gate()
-        engine = store_engine(store, ScriptedModel(says("one ", gate=gate), "Hm."))
-        machine = await begun(engine, CHAT)
-        await machine.say("first")
-        await gate.reached()
-        point = next(f.seq for f in await store.read(machine.id) if f.type == "input_received")
-        assert point is not None
-        queued = await machine.say("later", policy="queue")
-        await machine.withdraw(queued.input_id)
-        await machine.say("no", policy="reject")
-        await machine.say("still waits", policy="queue")
+    store, gate = MemoryStore(), Gate()
+    engine = store_engine(store, ScriptedModel(says("one ", gate=gate), "Hm."))
+    machine = await begun(engine, CHAT)
+    await machine.say("first")
+    await gate.reached()
+    point = next(f.seq for f in await store.read(machine.id) if f.type == "input_received")
+    assert point is not None
+    queued = await machine.say("later", policy="queue")
+    await machine.withdraw(queued.input_id)
+    await machine.say("no", policy="reject")
+    await machine.say("still waits", policy="queue")
 
-        assert await before_last_turn(store, machine.id) == point - 1
-        await machine.stop()
+    assert await before_last_turn(store, machine.id) == point - 1
+    await machine.stop()
 
 
 async def test_an_interruption_is_undone_to_the_moment_before_it() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, gate = MemoryStore(), Gate()
-        engine = store_engine(store, ScriptedModel(says("one ", gate=gate), "Other."))
-        machine = await begun(engine, CHAT)
-        await machine.say("first")
-        await gate.reached()
-        await machine.say("no, second")
-        await machine.settled()
+    store, gate = MemoryStore(), Gate()
+    engine = store_engine(store, ScriptedModel(says("one ", gate=gate), "Other."))
+    machine = await begun(engine, CHAT)
+    await machine.say("first")
+    await gate.reached()
+    await machine.say("no, second")
+    await machine.settled()
 
-        forked = await undo(store, machine.id)
+    forked = await undo(store, machine.id)
 
-        run = await opened(store, forked.id)
-        assert (run.visit.phase, said(run)) == ("turn", ["first"])
-        await machine.leave()
+    run = await opened(store, forked.id)
+    assert (run.visit.phase, said(run)) == ("turn", ["first"])
+    await machine.leave()
 
 
 async def test_words_that_joined_one_halt_are_undone_together() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        gate = Gate()
-        slow = tools(gate=gate, listens=False)
-        engine = store_engine(store, ScriptedModel(call("shell"), "Other.", "End."), tools=slow)
-        machine = await begun(engine, CHAT, tools=slow)
-        await machine.say("first")
-        await gate.reached()
-        await machine.say("no")
-        await machine.say("not that")
-        assert machine.run.visit.phase == "halting"
-        gate.open()
-        await machine.settled()
+    store = MemoryStore()
+    gate = Gate()
+    slow = tools(gate=gate, listens=False)
+    engine = store_engine(store, ScriptedModel(call("shell"), "Other.", "End."), tools=slow)
+    machine = await begun(engine, CHAT, tools=slow)
+    await machine.say("first")
+    await gate.reached()
+    await machine.say("no")
+    await machine.say("not that")
+    assert machine.run.visit.phase == "halting"
+    gate.open()
+    await machine.settled()
 
-        forked = await undo(store, machine.id)
+    forked = await undo(store, machine.id)
 
-        assert said(await opened(store, forked.id)) == ["first"]
-        assert (await opened(store, forked.id)).visit.phase == "turn"
-        await machine.leave()
+    assert said(await opened(store, forked.id)) == ["first"]
+    assert (await opened(store, forked.id)).visit.phase == "turn"
+    await machine.leave()
 
 
 async def test_a_run_without_words_is_undone_to_its_start() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        engine = store_engine(store, ScriptedModel("First.", "Second."))
-        done = await (await begun(engine, LINE, input="go")).wait()
+    store = MemoryStore()
+    engine = store_engine(store, ScriptedModel("First.", "Second."))
+    done = await (await begun(engine, LINE, input="go")).wait()
 
-        forked = await undo(store, done.id)
+    forked = await undo(store, done.id)
 
-        again = store_engine(store, ScriptedModel("1.", "2."))
-        run = await (await again.resume(forked.id)).wait()
-        assert (run.status, run.output) == ("finished", "2.")
-        assert said(run) == ["go"]
+    again = store_engine(store, ScriptedModel("1.", "2."))
+    run = await (await again.resume(forked.id)).wait()
+    assert (run.status, run.output) == ("finished", "2.")
+    assert said(run) == ["go"]
 
 
 # --- files ------------------------------------------------------------------------------------

@@ -1,10 +1,9 @@
 """`/fork` and `/putback`: the console goes back, and files go back once, if a person says so."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
-from time_travel_kit import CHAT, DEADLINE_S, store_engine
+from time_travel_kit import CHAT, store_engine
 
 from midstream.config.manager import ConfigManager
 from midstream.core import events as e
@@ -46,16 +45,15 @@ async def test_files_go_back_once_after_a_fork(tmp_path: Path) -> None:
     config = ConfigManager(tmp_path, environ={"MIDSTREAM_CONFIG_HOME": str(tmp_path / "config")})
     engine = store_engine(store, ScriptedModel("Hm."), workspace=tmp_path)
     runs = WorkspaceRuns(engine, WorkflowLibrary(config, {}))
-    async with asyncio.timeout(DEADLINE_S):
-        await written(store, tmp_path)
-        with pytest.raises(UserMistake, match="There is no file to put back"):
-            await runs.put_back()
+    await written(store, tmp_path)
+    with pytest.raises(UserMistake, match="There is no file to put back"):
+        await runs.put_back()
 
-        travelled = await runs.fork("run", 2)
+    travelled = await runs.fork("run", 2)
 
-        assert "  a.txt: changed" in travelled.told
-        assert travelled.told[-1] == "/putback puts the files back as they were then."
-        assert await runs.put_back() == ("a.txt: put back",)
-        assert (tmp_path / "a.txt").read_bytes() == b"old"
-        with pytest.raises(UserMistake, match="There is no file to put back"):
-            await runs.put_back()
+    assert "  a.txt: changed" in travelled.told
+    assert travelled.told[-1] == "/putback puts the files back as they were then."
+    assert await runs.put_back() == ("a.txt: put back",)
+    assert (tmp_path / "a.txt").read_bytes() == b"old"
+    with pytest.raises(UserMistake, match="There is no file to put back"):
+        await runs.put_back()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from test_machine_hooks import FakeHooks, nothing, saying
-from two_processes import DEADLINE_S, Place, place
+from two_processes import Place, place
 
 from midstream.core import events as e
 from midstream.runtime.engine.local import LocalEngine
@@ -46,76 +46,73 @@ class Life:
 async def test_words_that_a_hook_looked_at_as_the_process_died_are_heard_once_in_the_next(
     place: Place,
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        gate, store = Gate(), place.open()
-        first = Life(store, FakeHooks(gate, UserPromptSubmit=nothing))
-        machine = await first.engine.start(first.definition)
-        assert first.look.gate is not None
-        await first.look.gate.reached()
-        saying_so = asyncio.create_task(machine.say("no, wait", id="words"))
-        await gate.reached()
-        place.kill(store)
+    gate, store = Gate(), place.open()
+    first = Life(store, FakeHooks(gate, UserPromptSubmit=nothing))
+    machine = await first.engine.start(first.definition)
+    assert first.look.gate is not None
+    await first.look.gate.reached()
+    saying_so = asyncio.create_task(machine.say("no, wait", id="words"))
+    await gate.reached()
+    place.kill(store)
 
-        again, other = FakeHooks(UserPromptSubmit=nothing), place.open()
-        later = Life(other, again, "Ok.", "Done.")
-        taken_up = await later.engine.resume(machine.id)
-        run = await taken_up.wait()
+    again, other = FakeHooks(UserPromptSubmit=nothing), place.open()
+    later = Life(other, again, "Ok.", "Done.")
+    taken_up = await later.engine.resume(machine.id)
+    run = await taken_up.wait()
 
-        assert run.inbox.lines["words"].disposition == "interrupted"
-        assert run.common_data["resume_input"] == "no, wait"
-        assert [told["prompt"] for told in again.told] == ["no, wait"]
-        facts = [each.event for each in await other.read(run.id)]
-        assert sum(isinstance(fact, e.InputReceived) for fact in facts) == 1
-        assert await other.undelivered(run.id) == []
-        await later.engine.close()
-        saying_so.cancel()
-        await asyncio.gather(saying_so, first.engine.close(), return_exceptions=True)
+    assert run.inbox.lines["words"].disposition == "interrupted"
+    assert run.common_data["resume_input"] == "no, wait"
+    assert [told["prompt"] for told in again.told] == ["no, wait"]
+    facts = [each.event for each in await other.read(run.id)]
+    assert sum(isinstance(fact, e.InputReceived) for fact in facts) == 1
+    assert await other.undelivered(run.id) == []
+    await later.engine.close()
+    saying_so.cancel()
+    await asyncio.gather(saying_so, first.engine.close(), return_exceptions=True)
 
 
 async def test_words_that_a_hook_looks_at_hold_no_message_up_and_are_heard_once(
     place: Place,
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        gate, store = Gate(), place.open()
-        life = Life(store, FakeHooks(gate, UserPromptSubmit=saying("UserPromptSubmit", added="x")))
-        machine = await life.engine.start(life.definition)
-        saying_so = asyncio.create_task(machine.say("no, wait", id="words"))
-        await gate.reached()
-        renamed = asyncio.Event()
-        life.engine.listen(
-            lambda envelope: renamed.set() if isinstance(envelope.event, e.RunRenamed) else None
-        )
-        await store.post(Mail(id="1", run=machine.id, at=0.0, kind="rename", text="tidied"))
-        life.engine.look()
-        await renamed.wait()
-        assert "words" in {mail.id for mail in await store.undelivered(machine.id)}
-        gate.open()
-        assert (await saying_so).handling == "interrupt"
-        run = await machine.wait()
+    gate, store = Gate(), place.open()
+    life = Life(store, FakeHooks(gate, UserPromptSubmit=saying("UserPromptSubmit", added="x")))
+    machine = await life.engine.start(life.definition)
+    saying_so = asyncio.create_task(machine.say("no, wait", id="words"))
+    await gate.reached()
+    renamed = asyncio.Event()
+    life.engine.listen(
+        lambda envelope: renamed.set() if isinstance(envelope.event, e.RunRenamed) else None
+    )
+    await store.post(Mail(id="1", run=machine.id, at=0.0, kind="rename", text="tidied"))
+    life.engine.look()
+    await renamed.wait()
+    assert "words" in {mail.id for mail in await store.undelivered(machine.id)}
+    gate.open()
+    assert (await saying_so).handling == "interrupt"
+    run = await machine.wait()
 
-        assert list(run.inbox.lines) == ["words"]
-        assert await store.undelivered(run.id) == []
-        await life.engine.close()
+    assert list(run.inbox.lines) == ["words"]
+    assert await store.undelivered(run.id) == []
+    await life.engine.close()
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
 async def test_words_that_a_hook_looked_at_as_the_program_was_closed_are_kept(
     place: Place, is_cancelled: bool
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        gate, store = Gate(), place.open()
-        life = Life(store, FakeHooks(gate, UserPromptSubmit=nothing))
-        machine = await life.engine.start(life.definition)
-        saying_so = asyncio.create_task(machine.say("no, wait", id="words"))
-        await gate.reached()
-        other = place.open()
-        if is_cancelled:
-            saying_so.cancel()
-            await asyncio.wait((saying_so,))
-        await life.engine.close()
-        gate.open()
-        if not is_cancelled:
-            receipt = await saying_so
-            assert (receipt.handling, receipt.reason) == ("queue", KEPT)
+    gate, store = Gate(), place.open()
+    life = Life(store, FakeHooks(gate, UserPromptSubmit=nothing))
+    machine = await life.engine.start(life.definition)
+    saying_so = asyncio.create_task(machine.say("no, wait", id="words"))
+    await gate.reached()
+    other = place.open()
+    if is_cancelled:
+        saying_so.cancel()
+        await asyncio.wait((saying_so,))
+    await life.engine.close()
+    gate.open()
+    if not is_cancelled:
+        receipt = await saying_so
+        assert (receipt.handling, receipt.reason) == ("queue", KEPT)
 
-        assert [mail.text for mail in await other.undelivered(machine.id)] == ["no, wait"]
+    assert [mail.text for mail in await other.undelivered(machine.id)] == ["no, wait"]

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from deadline import DEADLINE_S
 
 from midstream.language.errors import WorldTrouble
 from midstream.store.memory import MemoryStore
@@ -33,7 +32,7 @@ class TestFakeJournal(JournalContract):
         assert await journal.read("r") == [fact("r", 1)]
 
     async def test_a_gate_holds_every_append(self) -> None:
-        async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as group:
+        async with asyncio.TaskGroup() as group:
             gate = Gate()
             journal = FakeJournal(gate=gate)
             group.create_task(journal.append("r", 0, [fact("r", 1)]))

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from api_kit import TALK
-from deadline import DEADLINE_S
 from support.postgres import PostgresServer
 
 import midstream
@@ -72,24 +71,23 @@ async def test_a_run_goes_on_from_a_backup_with_its_contents(
     monkeypatch.setenv("MIDSTREAM_BLOBS", str(tmp_path))
     work = tmp_path / "work"
     await asyncio.to_thread(work.mkdir)
-    async with asyncio.timeout(DEADLINE_S):
-        model = ScriptedModel(asks("What is your name?"))
-        async with midstream.open(work, model=model, journal=backup.address) as engine:
-            run = await engine.start(TALK, "greet")
-            assert await run.settled() == "waiting"
-        async with opened(backup.address, blobs=str(tmp_path)) as (store,):
-            key = await store.put(b"x" * LARGE)
-        await asyncio.to_thread(backup.make)
-        restored = await asyncio.to_thread(backup.restored)
+    model = ScriptedModel(asks("What is your name?"))
+    async with midstream.open(work, model=model, journal=backup.address) as engine:
+        run = await engine.start(TALK, "greet")
+        assert await run.settled() == "waiting"
+    async with opened(backup.address, blobs=str(tmp_path)) as (store,):
+        key = await store.put(b"x" * LARGE)
+    await asyncio.to_thread(backup.make)
+    restored = await asyncio.to_thread(backup.restored)
 
-        model = ScriptedModel(says("Welcome, Ada."))
-        async with midstream.open(work, model=model, journal=restored) as engine:
-            again = await engine.resume(run.id)
-            assert await again.wait(["Ada"]) == "Welcome, Ada."
-        async with opened(backup.address, restored, blobs=str(tmp_path)) as (before, after):
-            assert await after.get(key) == b"x" * LARGE
-            begun = await before.read(run.id)
-            assert (await after.read(run.id))[: len(begun)] == begun
+    model = ScriptedModel(says("Welcome, Ada."))
+    async with midstream.open(work, model=model, journal=restored) as engine:
+        again = await engine.resume(run.id)
+        assert await again.wait(["Ada"]) == "Welcome, Ada."
+    async with opened(backup.address, restored, blobs=str(tmp_path)) as (before, after):
+        assert await after.get(key) == b"x" * LARGE
+        begun = await before.read(run.id)
+        assert (await after.read(run.id))[: len(begun)] == begun
 
 
 async def test_who_outlives_a_restore_is_refused_and_its_runs_go_on_elsewhere(

@@ -164,14 +164,13 @@ async def test_a_loop_that_ended_while_it_waited_harms_nothing(tmp_path: Path) -
 
 async def test_what_waits_when_it_is_closed_is_still_done(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
-    async with asyncio.timeout(DEADLINE_S):
-        store = SqliteStore.opened(path)
-        appending = [
-            asyncio.ensure_future(store.append(f"r{n}", 0, facts(f"r{n}", 1, 3))) for n in range(30)
-        ]
-        await asyncio.sleep(0)
-        await store.aclose()
-        await asyncio.gather(*appending)
+    store = SqliteStore.opened(path)
+    appending = [
+        asyncio.ensure_future(store.append(f"r{n}", 0, facts(f"r{n}", 1, 3))) for n in range(30)
+    ]
+    await asyncio.sleep(0)
+    await store.aclose()
+    await asyncio.gather(*appending)
     async with opened(path) as store:
         assert len(await every(store)) == 30
 

@@ -1,10 +1,8 @@
 """Runs that are begun for workers, and what a run that was let go of is owed."""
 
-import asyncio
 from typing import Any
 
 import pytest
-from deadline import DEADLINE_S
 from worker_kit import FLOW, engine_on, offered, sleeping
 
 import midstream
@@ -17,121 +15,110 @@ from midstream.testing.fakes import Gate, JumpingClock, ScriptedModel, asks, def
 
 
 async def test_a_run_that_is_handed_over_has_begun_and_nothing_of_it_was_done() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        engine = engine_on(store)  # a model that is asked would say that it has no line for it
-        place = Placement(host="there", queue="slow", user="ann")
-        id = await hand_over(engine, define(FLOW), place, input="tidy")
-        kept = await store.run(id)
+    store = MemoryStore()
+    engine = engine_on(store)  # a model that is asked would say that it has no line for it
+    place = Placement(host="there", queue="slow", user="ann")
+    id = await hand_over(engine, define(FLOW), place, input="tidy")
+    kept = await store.run(id)
 
-        assert kept is not None
-        assert (kept.owner, kept.placement) == ("", place)
-        assert isinstance((await store.read(id))[0].event, RunStarted)
-        assert engine.machines() == ()
-        assert await offered(store) == []
-        assert await offered(store, host="there") == [id]
-        assert await offered(store, host="there", queues=("default",)) == []
+    assert kept is not None
+    assert (kept.owner, kept.placement) == ("", place)
+    assert isinstance((await store.read(id))[0].event, RunStarted)
+    assert engine.machines() == ()
+    assert await offered(store) == []
+    assert await offered(store, host="there") == [id]
+    assert await offered(store, host="there", queues=("default",)) == []
 
 
 async def test_a_run_that_waits_for_a_person_is_offered_once_something_is_sent_to_it() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        engine = engine_on(store, asks("Which?"))
-        machine = await engine.start(define(FLOW), input="tidy")
-        await machine.settled()
-        await engine.let_go(machine.id)
-        assert await offered(store) == []
+    store = MemoryStore()
+    engine = engine_on(store, asks("Which?"))
+    machine = await engine.start(define(FLOW), input="tidy")
+    await machine.settled()
+    await engine.let_go(machine.id)
+    assert await offered(store) == []
 
-        await store.post(Mail(id="1", run=machine.id, at=1.0, text="this"))
-        assert await offered(store) == [machine.id]
+    await store.post(Mail(id="1", run=machine.id, at=1.0, text="this"))
+    assert await offered(store) == [machine.id]
 
 
 async def test_a_run_that_is_halted_waits_for_a_person() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, gate = MemoryStore(), Gate()
-        engine = engine_on(store, says("one ", gate=gate))
-        machine = await engine.start(define(FLOW), input="tidy")
-        await gate.reached()
-        await machine.halt()
-        await engine.let_go(machine.id)
+    store, gate = MemoryStore(), Gate()
+    engine = engine_on(store, says("one ", gate=gate))
+    machine = await engine.start(define(FLOW), input="tidy")
+    await gate.reached()
+    await machine.halt()
+    await engine.let_go(machine.id)
 
-        assert await offered(store) == []
+    assert await offered(store) == []
 
 
 async def test_a_run_that_is_left_at_work_is_offered_at_once() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, gate = MemoryStore(), Gate()
-        engine = engine_on(store, says("one ", gate=gate))
-        machine = await engine.start(define(FLOW), input="tidy")
-        await gate.reached()
-        await engine.let_go(machine.id)
+    store, gate = MemoryStore(), Gate()
+    engine = engine_on(store, says("one ", gate=gate))
+    machine = await engine.start(define(FLOW), input="tidy")
+    await gate.reached()
+    await engine.let_go(machine.id)
 
-        assert await offered(store) == [machine.id]
+    assert await offered(store) == [machine.id]
 
 
 async def test_a_run_that_waits_for_a_time_is_offered_by_then() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        clock = JumpingClock()
-        store = MemoryStore(clock.now)
-        engine = engine_on(store, clock=clock)
-        resting = {"states": [{"name": "start", "wait": {"seconds": 3600}}, {"name": "stop"}]}
-        machine = await engine.start(define(resting))
-        await sleeping(clock)
-        await engine.let_go(machine.id)
-        assert await offered(store) == []
+    clock = JumpingClock()
+    store = MemoryStore(clock.now)
+    engine = engine_on(store, clock=clock)
+    resting = {"states": [{"name": "start", "wait": {"seconds": 3600}}, {"name": "stop"}]}
+    machine = await engine.start(define(resting))
+    await sleeping(clock)
+    await engine.let_go(machine.id)
+    assert await offered(store) == []
 
-        clock.jump(3599)
-        assert await offered(store) == []
-        clock.jump(1)
-        assert await offered(store) == [machine.id]
+    clock.jump(3599)
+    assert await offered(store) == []
+    clock.jump(1)
+    assert await offered(store) == [machine.id]
 
 
 async def test_a_fork_that_nobody_has_run_is_offered_to_nobody() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        engine = engine_on(store)
-        id = await hand_over(engine, define(FLOW), Placement(), input="tidy")
-        await store.fork(id, 9, "forked")
+    store = MemoryStore()
+    engine = engine_on(store)
+    id = await hand_over(engine, define(FLOW), Placement(), input="tidy")
+    await store.fork(id, 9, "forked")
 
-        assert await offered(store) == [id]
+    assert await offered(store) == [id]
 
 
 async def test_a_worker_gets_nothing_that_it_refuses() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        engine = engine_on(store)
-        first = await hand_over(engine, define(FLOW), Placement(), input="tidy")
-        second = await hand_over(engine, define(FLOW), Placement(), input="tidy")
-        workspace = str(engine.world.workspace)
+    store = MemoryStore()
+    engine = engine_on(store)
+    first = await hand_over(engine, define(FLOW), Placement(), input="tidy")
+    second = await hand_over(engine, define(FLOW), Placement(), input="tidy")
+    workspace = str(engine.world.workspace)
 
-        assert await offered(store, refuses={first: "damaged"}) == [second]
-        assert await offered(store, refuses={workspace: "not trusted"}) == []
+    assert await offered(store, refuses={first: "damaged"}) == [second]
+    assert await offered(store, refuses={workspace: "not trusted"}) == []
 
 
 async def test_a_program_begins_a_run_for_workers_and_follows_it(tmp_path: Any) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        opening = midstream.open(tmp_path, model=ScriptedModel(), journal=":memory:")
-        async with opening as engine:
-            run = await engine.start(
-                FLOW | {"workflow_name": "talk"}, "tidy", queue="slow", key="k"
-            )
-            again = await engine.start(FLOW | {"workflow_name": "talk"}, queue="slow", key="k")
-            kept = await engine.local.store.run(run.id)
+    opening = midstream.open(tmp_path, model=ScriptedModel(), journal=":memory:")
+    async with opening as engine:
+        run = await engine.start(FLOW | {"workflow_name": "talk"}, "tidy", queue="slow", key="k")
+        again = await engine.start(FLOW | {"workflow_name": "talk"}, queue="slow", key="k")
+        kept = await engine.local.store.run(run.id)
 
-            assert kept is not None
-            assert kept.placement is not None
-            assert (kept.owner, kept.placement.queue) == ("", "slow")
-            assert (run.is_here, again.id, run.status) == (False, run.id, "running")
+        assert kept is not None
+        assert kept.placement is not None
+        assert (kept.owner, kept.placement.queue) == ("", "slow")
+        assert (run.is_here, again.id, run.status) == (False, run.id, "running")
 
 
 async def test_a_file_has_no_workers(tmp_path: Any) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        journal = tmp_path / "journal.db"
-        opening = midstream.open(tmp_path, model=ScriptedModel(), journal=journal)
-        async with opening as engine:
-            with pytest.raises(UserMistake, match="file of this machine"):
-                await engine.start(FLOW | {"workflow_name": "talk"}, "tidy", queue="default")
-            assert await engine.runs() == []
+    journal = tmp_path / "journal.db"
+    opening = midstream.open(tmp_path, model=ScriptedModel(), journal=journal)
+    async with opening as engine:
+        with pytest.raises(UserMistake, match="file of this machine"):
+            await engine.start(FLOW | {"workflow_name": "talk"}, "tidy", queue="default")
+        assert await engine.runs() == []
 
 
 async def test_functions_of_a_program_are_in_no_worker(tmp_path: Any) -> None:
@@ -139,8 +126,7 @@ async def test_functions_of_a_program_are_in_no_worker(tmp_path: Any) -> None:
         "workflow_name": "own",
         "states": [{"name": "start", "transition_handler": "go"}, {"name": "stop"}],
     }
-    async with asyncio.timeout(DEADLINE_S):
-        opening = midstream.open(tmp_path, model=ScriptedModel(), journal=":memory:")
-        async with opening as engine:
-            with pytest.raises(UserMistake, match="built in code"):
-                await engine.start(flow, handlers={"go": lambda _: "stop"}, queue="default")
+    opening = midstream.open(tmp_path, model=ScriptedModel(), journal=":memory:")
+    async with opening as engine:
+        with pytest.raises(UserMistake, match="built in code"):
+            await engine.start(flow, handlers={"go": lambda _: "stop"}, queue="default")

@@ -1,6 +1,5 @@
 """Where a run goes on: a folder on its host alone, a git commit anywhere, with the files it has made."""
 
-import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from deadline import DEADLINE_S
 from support.repositories import checkout, contents, git, head_of, url_of
 from worker_kit import FLOW, Working, engine_on, offered
 
@@ -85,68 +83,61 @@ def writes(text: str) -> Any:
 
 
 async def test_a_run_of_a_folder_goes_on_on_its_host_alone(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        engine = engine_on(store.beside())
-        engine.world = msgspec.structs.replace(engine.world, workspace=tmp_path)
-        id = await hand_over(engine, define(FLOW), Placement(host="a"), input="tidy")
-        async with Working(store.beside(), "Done.", host="b") as other:
-            assert await offered(store, host="b") == []
-            async with Working(store.beside(), "Done.", host="a") as own:
-                await own.log.saying("let_go", "finished")
-            assert other.log.of("taken") == []
-        assert (await opened(store, id)).output == "Done."
+    store = MemoryStore()
+    engine = engine_on(store.beside())
+    engine.world = msgspec.structs.replace(engine.world, workspace=tmp_path)
+    id = await hand_over(engine, define(FLOW), Placement(host="a"), input="tidy")
+    async with Working(store.beside(), "Done.", host="b") as other:
+        assert await offered(store, host="b") == []
+        async with Working(store.beside(), "Done.", host="a") as own:
+            await own.log.saying("let_go", "finished")
+        assert other.log.of("taken") == []
+    assert (await opened(store, id)).output == "Done."
 
 
 async def test_a_run_of_a_commit_goes_on_on_another_machine_with_its_files(
     tmp_path: Path, machine: Machine
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work, store = checkout(tmp_path), MemoryStore()
-        trusts = (url_of(work),)
-        id = await handed_over(store, machine("client"), work, writing(), push="result")
-        assert places(tmp_path / "client" / "state") == []
-        here = machine("a")
-        script = (writes("one"), asks("Which?"))
-        async with Working(
-            store.beside(), *script, tools=(writing(),), trusts=trusts, host="a"
-        ) as one:
-            await one.log.saying("let_go", "waits for a person")
-            then = contents(here / "places" / id / "project")
-            assert then["one"].startswith("program")
-        assert places(here) == [id]  # for the next time it goes on here
+    work, store = checkout(tmp_path), MemoryStore()
+    trusts = (url_of(work),)
+    id = await handed_over(store, machine("client"), work, writing(), push="result")
+    assert places(tmp_path / "client" / "state") == []
+    here = machine("a")
+    script = (writes("one"), asks("Which?"))
+    async with Working(store.beside(), *script, tools=(writing(),), trusts=trusts, host="a") as one:
+        await one.log.saying("let_go", "waits for a person")
+        then = contents(here / "places" / id / "project")
+        assert then["one"].startswith("program")
+    assert places(here) == [id]  # for the next time it goes on here
 
-        there = machine("b")
-        await store.post(Mail(id="1", run=id, at=1.0, text="this"))
-        rest = (writes("two"), "Done.")
-        async with Working(
-            store.beside(), *rest, tools=(writing(),), trusts=trusts, host="b"
-        ) as two:
-            await two.log.saying("let_go", "finished")
-        assert places(there) == []
-        run = await opened(store, id)
-        placement = Placement(repository=url_of(work), commit=head_of(work))
-        assert run.workspace == name_of(placement)
-        git(work, "fetch", "--quiet", "origin", "result")
-        git(work, "checkout", "--quiet", "FETCH_HEAD")
-        assert contents(work).keys() == {*then, "two"}
-        assert {name: held for name, held in contents(work).items() if name != "two"} == then
+    there = machine("b")
+    await store.post(Mail(id="1", run=id, at=1.0, text="this"))
+    rest = (writes("two"), "Done.")
+    async with Working(store.beside(), *rest, tools=(writing(),), trusts=trusts, host="b") as two:
+        await two.log.saying("let_go", "finished")
+    assert places(there) == []
+    run = await opened(store, id)
+    placement = Placement(repository=url_of(work), commit=head_of(work))
+    assert run.workspace == name_of(placement)
+    git(work, "fetch", "--quiet", "origin", "result")
+    git(work, "checkout", "--quiet", "FETCH_HEAD")
+    assert contents(work).keys() == {*then, "two"}
+    assert {name: held for name, held in contents(work).items() if name != "two"} == then
 
 
 async def test_a_repository_with_files_of_its_own_is_for_workers_that_trust_it(
     tmp_path: Path, machine: Machine
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        files = {".midstream/roles/own.json": '{"own": {"level": "base"}}'}
-        work, store = checkout(tmp_path, files), MemoryStore()
-        state = machine("a")
-        await handed_over(store, state, work)
-        async with Working(store.beside(), "Done.", trusts=("https://*",)) as one:
-            await one.log.saying("refused", "own disk")
-        # That files may lie on the disk is not asked of other repositories.
-        async with Working(store.beside(), "Done.", trusts=("file://*",)) as two:
-            await two.log.saying("let_go", "finished")
-        assert two.log.of("refused") == []
+    files = {".midstream/roles/own.json": '{"own": {"level": "base"}}'}
+    work, store = checkout(tmp_path, files), MemoryStore()
+    state = machine("a")
+    await handed_over(store, state, work)
+    async with Working(store.beside(), "Done.", trusts=("https://*",)) as one:
+        await one.log.saying("refused", "own disk")
+    # That files may lie on the disk is not asked of other repositories.
+    async with Working(store.beside(), "Done.", trusts=("file://*",)) as two:
+        await two.log.saying("let_go", "finished")
+    assert two.log.of("refused") == []
 
 
 def test_files_of_a_repository_that_is_not_trusted_are_not_read(tmp_path: Path) -> None:
@@ -162,16 +153,15 @@ def test_files_of_a_repository_that_is_not_trusted_are_not_read(tmp_path: Path) 
 async def test_a_call_is_made_in_the_runs_own_folder_and_a_taken_one_is_not_made_again(
     tmp_path: Path, machine: Machine
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work, store = checkout(tmp_path), MemoryStore()
-        state = machine("a")
-        ids = [await handed_over(store, state, work, writing()) for _ in range(2)]
-        script = (writes("one"), "Done.", writes("one"), "Done.")
-        async with Working(
-            store.beside(), *script, tools=(writing(),), trusts=("file://*",), max_runs=1
-        ) as one:
-            await one.log.saying("let_go", "finished", times=2)
-        for id in ids:
-            returned = [f.event for f in await store.read(id) if isinstance(f.event, ToolReturned)]
-            assert [fact.outcome for fact in returned] == ["completed"]
-        assert not (work / "one").exists()
+    work, store = checkout(tmp_path), MemoryStore()
+    state = machine("a")
+    ids = [await handed_over(store, state, work, writing()) for _ in range(2)]
+    script = (writes("one"), "Done.", writes("one"), "Done.")
+    async with Working(
+        store.beside(), *script, tools=(writing(),), trusts=("file://*",), max_runs=1
+    ) as one:
+        await one.log.saying("let_go", "finished", times=2)
+    for id in ids:
+        returned = [f.event for f in await store.read(id) if isinstance(f.event, ToolReturned)]
+        assert [fact.outcome for fact in returned] == ["completed"]
+    assert not (work / "one").exists()

@@ -66,36 +66,34 @@ async def stands(store: MemoryStore, id: str) -> Run:
 
 
 async def test_a_run_goes_to_its_end_and_nothing_of_it_stays(folder: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        id = await handed_over(store, folder)
-        async with Working(store.beside(), "Done.") as one:
-            await one.log.saying("let_go", "finished")
+    store = MemoryStore()
+    id = await handed_over(store, folder)
+    async with Working(store.beside(), "Done.") as one:
+        await one.log.saying("let_go", "finished")
 
-            assert (await stands(store, id)).output == "Done."
-            assert one.worker.runs == ()
-            assert await store.owner_of(id) == ""
-            assert one.log.of("taken") == [f"taken {id} test in {folder}"]
-        assert one.log.of("refused") == []
+        assert (await stands(store, id)).output == "Done."
+        assert one.worker.runs == ()
+        assert await store.owner_of(id) == ""
+        assert one.log.of("taken") == [f"taken {id} test in {folder}"]
+    assert one.log.of("refused") == []
 
 
 async def test_a_run_that_asks_has_no_process_until_it_is_answered(folder: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        id = await handed_over(store, folder)
-        async with Working(store.beside(), asks("Which?"), "That one.") as one:
-            await one.log.saying("let_go", "waits for a person")
-            assert await store.owner_of(id) == ""
-            assert await offered(store) == []
+    store = MemoryStore()
+    id = await handed_over(store, folder)
+    async with Working(store.beside(), asks("Which?"), "That one.") as one:
+        await one.log.saying("let_go", "waits for a person")
+        assert await store.owner_of(id) == ""
+        assert await offered(store) == []
 
-            run = await followed(store, id)
-            receipt = await run.say("the first", source="send")
-            await run.wait()
-            await run.aclose()
+        run = await followed(store, id)
+        receipt = await run.say("the first", source="send")
+        await run.wait()
+        await run.aclose()
 
-            assert receipt.handling == "answer"
-            assert run.run.output == "That one."
-            assert len(one.log.of("taken")) == 2
+        assert receipt.handling == "answer"
+        assert run.run.output == "That one."
+        assert len(one.log.of("taken")) == 2
 
 
 class Launched:
@@ -116,89 +114,84 @@ class Launched:
 
 
 async def test_an_approval_is_given_from_elsewhere(folder: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, launched = MemoryStore(), Launched(needs_approval=True)
-        id = await handed_over(store, folder, launched.tool)
-        script = (call("launch", count=3), "Done.")
-        async with Working(store.beside(), *script, tools=[launched.tool]) as one:
-            await one.log.saying("let_go")
-            run = await followed(store, id)
-            [question] = run.run.inbox.open_questions
-            await run.approve(question.id, Decision(granted=True))
-            await run.wait()
-            await run.aclose()
+    store, launched = MemoryStore(), Launched(needs_approval=True)
+    id = await handed_over(store, folder, launched.tool)
+    script = (call("launch", count=3), "Done.")
+    async with Working(store.beside(), *script, tools=[launched.tool]) as one:
+        await one.log.saying("let_go")
+        run = await followed(store, id)
+        [question] = run.run.inbox.open_questions
+        await run.approve(question.id, Decision(granted=True))
+        await run.wait()
+        await run.aclose()
 
-            # Each time it is taken its epoch is another one: what it passes on fences who comes late.
-            assert launched.epochs == [3]
+        # Each time it is taken its epoch is another one: what it passes on fences who comes late.
+        assert launched.epochs == [3]
 
 
 async def test_words_from_another_process_halt_a_reply_in_a_worker(folder: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, gate = MemoryStore(), Gate()
-        id = await handed_over(store, folder)
-        async with Working(store.beside(), says("one ", gate=gate), "Renamed.") as one:
-            await gate.reached()
-            run = await followed(store, id)
-            await run.say("no, rename it", source="send")
-            await one.log.saying("let_go")
-            await run.aclose()
+    store, gate = MemoryStore(), Gate()
+    id = await handed_over(store, folder)
+    async with Working(store.beside(), says("one ", gate=gate), "Renamed.") as one:
+        await gate.reached()
+        run = await followed(store, id)
+        await run.say("no, rename it", source="send")
+        await one.log.saying("let_go")
+        await run.aclose()
 
-            stood = await stands(store, id)
-            assert [line.disposition for line in stood.inbox.lines.values()] == ["interrupted"]
+        stood = await stands(store, id)
+        assert [line.disposition for line in stood.inbox.lines.values()] == ["interrupted"]
 
 
 async def test_what_a_killed_worker_had_goes_on_with_another(folder: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, gate = MemoryStore(), Gate()
-        ids = {await handed_over(store, folder, input=f"job {n}") for n in range(5)}
-        async with Working(store.beside(), *[says("one ", gate=gate) for _ in ids]) as first:
-            await first.log.saying("taken", times=5)
-            await gate.reached()
-            await first.die()
-        async with Working(store.beside(), *["Done."] * 5) as second:
-            await second.log.saying("let_go", "finished", times=5)
+    store, gate = MemoryStore(), Gate()
+    ids = {await handed_over(store, folder, input=f"job {n}") for n in range(5)}
+    async with Working(store.beside(), *[says("one ", gate=gate) for _ in ids]) as first:
+        await first.log.saying("taken", times=5)
+        await gate.reached()
+        await first.die()
+    async with Working(store.beside(), *["Done."] * 5) as second:
+        await second.log.saying("let_go", "finished", times=5)
 
-            assert {(await stands(store, id)).output for id in ids} == {"Done."}
-            assert second.worker.counts["deaths"] == 5
+        assert {(await stands(store, id)).output for id in ids} == {"Done."}
+        assert second.worker.counts["deaths"] == 5
 
 
 async def test_a_call_that_may_have_happened_is_asked_about_on_any_machine(folder: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, gate = MemoryStore(), Gate()
-        launched = Launched(gate)
-        id = await handed_over(store, folder, launched.tool)
-        script = (call("launch", count=3),)
-        async with Working(store.beside(), *script, tools=[launched.tool]) as first:
-            await gate.reached()
-            await first.die()
-        async with Working(store.beside(), "Done.", tools=[launched.tool]) as second:
-            await second.log.saying("let_go", "waits for a person")
-            [question] = (await stands(store, id)).inbox.open_questions
+    store, gate = MemoryStore(), Gate()
+    launched = Launched(gate)
+    id = await handed_over(store, folder, launched.tool)
+    script = (call("launch", count=3),)
+    async with Working(store.beside(), *script, tools=[launched.tool]) as first:
+        await gate.reached()
+        await first.die()
+    async with Working(store.beside(), "Done.", tools=[launched.tool]) as second:
+        await second.log.saying("let_go", "waits for a person")
+        [question] = (await stands(store, id)).inbox.open_questions
 
-            assert question.text.startswith("A call was cut off while it ran.")
-            assert len(launched.epochs) == 1
+        assert question.text.startswith("A call was cut off while it ran.")
+        assert len(launched.epochs) == 1
 
 
 async def test_a_run_that_kills_its_workers_is_suspended_and_goes_on_with_a_person(
     folder: Path,
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        id = await handed_over(store, folder)
-        for _ in range(5):
-            gate = Gate()
-            async with Working(store.beside(), says("one ", gate=gate)) as one:
-                await gate.reached()
-                await one.die()
-        async with Working(store.beside(), "Done.") as last:
-            await last.log.saying("let_go", "suspended: crash_loop")
-            assert await offered(store) == []
+    store = MemoryStore()
+    id = await handed_over(store, folder)
+    for _ in range(5):
+        gate = Gate()
+        async with Working(store.beside(), says("one ", gate=gate)) as one:
+            await gate.reached()
+            await one.die()
+    async with Working(store.beside(), "Done.") as last:
+        await last.log.saying("let_go", "suspended: crash_loop")
+        assert await offered(store) == []
 
-            run = await followed(store, id)
-            await run.unsuspend()
-            await run.wait()
-            await run.aclose()
-            assert run.run.output == "Done."
+        run = await followed(store, id)
+        await run.unsuspend()
+        await run.wait()
+        await run.aclose()
+        assert run.run.output == "Done."
 
 
 async def test_a_run_that_died_with_five_owners_is_suspended_though_it_went_on_a_bit() -> None:
@@ -209,94 +202,89 @@ async def test_a_run_that_died_with_five_owners_is_suspended_though_it_went_on_a
 
 
 async def test_a_far_time_is_waited_for_by_nobody(folder: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        clock = JumpingClock()
-        store = MemoryStore(clock.now)
-        resting = {"states": [{"name": "start", "wait": {"seconds": 3600}}, {"name": "stop"}]}
-        id = await handed_over(store, folder, flow=resting)
-        async with Working(store.beside(), clock=clock) as one:
-            await one.log.saying("let_go", "waits for a time")
-            assert await store.owner_of(id) == ""
-            clock.jump(3600)
-            await store.post(Mail(id="1", run="other", at=1.0, text="somebody writes something"))
-            await one.log.saying("let_go", "finished")
+    clock = JumpingClock()
+    store = MemoryStore(clock.now)
+    resting = {"states": [{"name": "start", "wait": {"seconds": 3600}}, {"name": "stop"}]}
+    id = await handed_over(store, folder, flow=resting)
+    async with Working(store.beside(), clock=clock) as one:
+        await one.log.saying("let_go", "waits for a time")
+        assert await store.owner_of(id) == ""
+        clock.jump(3600)
+        await store.post(Mail(id="1", run="other", at=1.0, text="somebody writes something"))
+        await one.log.saying("let_go", "finished")
 
 
 async def test_a_near_time_is_waited_for(folder: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        clock = JumpingClock()
-        store = MemoryStore(clock.now)
-        resting = {"states": [{"name": "start", "wait": {"seconds": 5}}, {"name": "stop"}]}
-        await handed_over(store, folder, flow=resting)
-        async with Working(store.beside(), clock=clock) as one:
-            await sleeping(clock)
-            clock.jump(5)
-            await one.log.saying("let_go", "finished")
+    clock = JumpingClock()
+    store = MemoryStore(clock.now)
+    resting = {"states": [{"name": "start", "wait": {"seconds": 5}}, {"name": "stop"}]}
+    await handed_over(store, folder, flow=resting)
+    async with Working(store.beside(), clock=clock) as one:
+        await sleeping(clock)
+        clock.jump(5)
+        await one.log.saying("let_go", "finished")
 
-            assert len(one.log.of("taken")) == 1
+        assert len(one.log.of("taken")) == 1
 
 
 # --- it leaves -------------------------------------------------------------------------------------
 
 
 async def test_who_leaves_lets_what_is_under_way_end_and_begins_nothing(folder: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, gate = MemoryStore(), Gate()
-        launched = Launched(gate)
-        id = await handed_over(store, folder, launched.tool)
-        script = (call("launch", count=3), "Never asked for.")
-        async with Working(store.beside(), *script, tools=[launched.tool]) as first:
-            await gate.reached()
-            first.leaving.ask(DEADLINE_S)
-            await first.log.saying("leaving")
-            [seen] = await store.workers()
-            assert (seen.is_leaving, seen.runs) == (True, (id,))
-            assert await offered(store) == []
-            gate.open()
-            await first.ended()
+    store, gate = MemoryStore(), Gate()
+    launched = Launched(gate)
+    id = await handed_over(store, folder, launched.tool)
+    script = (call("launch", count=3), "Never asked for.")
+    async with Working(store.beside(), *script, tools=[launched.tool]) as first:
+        await gate.reached()
+        first.leaving.ask(DEADLINE_S)
+        await first.log.saying("leaving")
+        [seen] = await store.workers()
+        assert (seen.is_leaving, seen.runs) == (True, (id,))
+        assert await offered(store) == []
+        gate.open()
+        await first.ended()
 
-            assert first.log.of("let_go") == [f"let go of {id}: the worker leaves"]
-        async with Working(store.beside(), "Done.", tools=[launched.tool]) as second:
-            await second.log.saying("let_go", "finished")
+        assert first.log.of("let_go") == [f"let go of {id}: the worker leaves"]
+    async with Working(store.beside(), "Done.", tools=[launched.tool]) as second:
+        await second.log.saying("let_go", "finished")
 
-        stood = await stands(store, id)
-        assert stood.output == "Done."
-        assert len(launched.epochs) == 1
-        recovered = [e.event for e in await store.read(id) if isinstance(e.event, RunRecovered)]
-        assert [each.was_cut for each in recovered] == [False, False]
+    stood = await stands(store, id)
+    assert stood.output == "Done."
+    assert len(launched.epochs) == 1
+    recovered = [e.event for e in await store.read(id) if isinstance(e.event, RunRecovered)]
+    assert [each.was_cut for each in recovered] == [False, False]
 
 
 async def test_a_call_that_a_reply_asks_for_while_it_leaves_is_made_and_not_asked_about(
     folder: Path,
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, gate, launched = MemoryStore(), Gate(), Launched()
-        id = await handed_over(store, folder, launched.tool)
-        reply = Scripted(pieces=("I launch.",), calls=(call("launch", count=3),), gate=gate)
-        async with Working(store.beside(), reply, tools=[launched.tool]) as first:
-            await gate.reached()
-            first.leaving.ask(DEADLINE_S)
-            await first.log.saying("leaving")
-            gate.open()
-            await first.ended()
-        async with Working(store.beside(), "Done.", tools=[launched.tool]) as second:
-            await second.log.saying("let_go", "finished")
+    store, gate, launched = MemoryStore(), Gate(), Launched()
+    id = await handed_over(store, folder, launched.tool)
+    reply = Scripted(pieces=("I launch.",), calls=(call("launch", count=3),), gate=gate)
+    async with Working(store.beside(), reply, tools=[launched.tool]) as first:
+        await gate.reached()
+        first.leaving.ask(DEADLINE_S)
+        await first.log.saying("leaving")
+        gate.open()
+        await first.ended()
+    async with Working(store.beside(), "Done.", tools=[launched.tool]) as second:
+        await second.log.saying("let_go", "finished")
 
-        assert (await stands(store, id)).output == "Done."
-        assert len(launched.epochs) == 1
+    assert (await stands(store, id)).output == "Done."
+    assert len(launched.epochs) == 1
 
 
 async def test_asked_twice_it_leaves_at_once(folder: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, gate = MemoryStore(), Gate()
-        id = await handed_over(store, folder)
-        async with Working(store.beside(), says("one ", gate=gate)) as one:
-            await gate.reached()
-            one.leaving.ask(DEADLINE_S)
-            one.leaving.ask(DEADLINE_S)
-            await one.ended()
+    store, gate = MemoryStore(), Gate()
+    id = await handed_over(store, folder)
+    async with Working(store.beside(), says("one ", gate=gate)) as one:
+        await gate.reached()
+        one.leaving.ask(DEADLINE_S)
+        one.leaving.ask(DEADLINE_S)
+        await one.ended()
 
-        assert await offered(store) == [id]
+    assert await offered(store) == [id]
 
 
 # --- what it cannot take up ---------------------------------------------------------------------------
@@ -306,30 +294,28 @@ async def test_a_folder_that_nobody_has_trusted_is_refused_and_left_alone(folder
     own = folder / ".midstream" / "workflows"
     own.mkdir(parents=True)
     (own / "own.json").write_text('{"workflow_name": "own", "states": []}', encoding="utf-8")
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        id = await handed_over(store, folder)
-        async with Working(store.beside(), "Done.") as one:
-            await one.log.saying("refused", "midstream trust")
-            other = folder.parent / "other"
-            other.mkdir()
-            await handed_over(store, other)
-            await one.log.saying("let_go", "finished")
+    store = MemoryStore()
+    id = await handed_over(store, folder)
+    async with Working(store.beside(), "Done.") as one:
+        await one.log.saying("refused", "midstream trust")
+        other = folder.parent / "other"
+        other.mkdir()
+        await handed_over(store, other)
+        await one.log.saying("let_go", "finished")
 
-            [seen] = await store.workers()
-            assert "is not trusted" in seen.refuses[str(folder)]
-            assert len(one.log.of("refused")) == 1
-            assert await store.owner_of(id) == ""
-            assert await offered(store) == [id]
+        [seen] = await store.workers()
+        assert "is not trusted" in seen.refuses[str(folder)]
+        assert len(one.log.of("refused")) == 1
+        assert await store.owner_of(id) == ""
+        assert await offered(store) == [id]
 
 
 async def test_a_folder_that_is_not_there_is_refused(folder: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        await handed_over(store, folder)
-        await in_thread(folder.rmdir)
-        async with Working(store.beside()) as one:
-            await one.log.saying("refused", f"There is no folder {folder}")
+    store = MemoryStore()
+    await handed_over(store, folder)
+    await in_thread(folder.rmdir)
+    async with Working(store.beside()) as one:
+        await one.log.saying("refused", f"There is no folder {folder}")
 
 
 async def test_a_run_whose_end_cannot_be_journaled_is_left_alone_for_a_while(folder: Path) -> None:
@@ -341,51 +327,48 @@ async def test_a_run_whose_end_cannot_be_journaled_is_left_alone_for_a_while(fol
                 raise self.trouble
             await super().append(run, expected, facts)
 
-    async with asyncio.timeout(DEADLINE_S):
-        store, gate = MemoryStore(), Gate()
-        failing = Failing()
-        failing._open(store._contents)
-        id = await handed_over(store, folder)
-        async with Working(failing, says("Done.", gate=gate)) as one:
-            await gate.reached()
-            failing.trouble = WorldTrouble("The disk is broken.")
-            gate.open()
-            await one.log.saying("refused", "The disk is broken.")
+    store, gate = MemoryStore(), Gate()
+    failing = Failing()
+    failing._open(store._contents)
+    id = await handed_over(store, folder)
+    async with Working(failing, says("Done.", gate=gate)) as one:
+        await gate.reached()
+        failing.trouble = WorldTrouble("The disk is broken.")
+        gate.open()
+        await one.log.saying("refused", "The disk is broken.")
 
-            assert not (await stands(store, id)).is_over
-            assert await offered(store) == [id]
-            assert one.worker.counts["taken"] == 1
+        assert not (await stands(store, id)).is_over
+        assert await offered(store) == [id]
+        assert one.worker.counts["taken"] == 1
 
 
 async def test_no_more_runs_are_taken_than_there_is_room_for(folder: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store, gate = MemoryStore(), Gate()
-        for n in range(3):
-            await handed_over(store, folder, input=f"job {n}")
-        script = [says("Done.", gate=gate) for _ in range(3)]
-        async with Working(store.beside(), *script, max_runs=2) as one:
-            await one.log.saying("taken", times=2)
-            assert len(await offered(store)) == 1
-            gate.open()
-            await one.log.saying("let_go", "finished", times=3)
+    store, gate = MemoryStore(), Gate()
+    for n in range(3):
+        await handed_over(store, folder, input=f"job {n}")
+    script = [says("Done.", gate=gate) for _ in range(3)]
+    async with Working(store.beside(), *script, max_runs=2) as one:
+        await one.log.saying("taken", times=2)
+        assert len(await offered(store)) == 1
+        gate.open()
+        await one.log.saying("let_go", "finished", times=3)
 
 
 # --- how it is ----------------------------------------------------------------------------------------
 
 
 async def test_it_says_how_it_is(folder: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        store = MemoryStore()
-        await handed_over(store, folder)
-        async with Working(store.beside(), "Done.") as one:
-            await one.log.saying("let_go", "finished")
-            assert one.worker.health() == (200, "ok\n")
-            assert one.worker.readiness() == (200, "ok\n")
-            lines = one.worker.metrics()[1].splitlines()
-            assert "midstream_worker_taken_total 1" in lines
-            assert 'midstream_worker_let_go_total{why="finished"} 1' in lines
-            one.leaving.ask(0)
-            assert one.worker.readiness() == (503, "it leaves\n")
+    store = MemoryStore()
+    await handed_over(store, folder)
+    async with Working(store.beside(), "Done.") as one:
+        await one.log.saying("let_go", "finished")
+        assert one.worker.health() == (200, "ok\n")
+        assert one.worker.readiness() == (200, "ok\n")
+        lines = one.worker.metrics()[1].splitlines()
+        assert "midstream_worker_taken_total 1" in lines
+        assert 'midstream_worker_let_go_total{why="finished"} 1' in lines
+        one.leaving.ask(0)
+        assert one.worker.readiness() == (503, "it leaves\n")
 
 
 async def test_pages_are_answered_and_nothing_else() -> None:
@@ -397,15 +380,14 @@ async def test_pages_are_answered_and_nothing_else() -> None:
         writer.close()
         return answer
 
-    async with asyncio.timeout(DEADLINE_S):
-        async with answering("127.0.0.1", 0, {"/healthz": lambda: (200, "ok\n")}) as address:
-            head = b" HTTP/1.1\r\nHost: x\r\n\r\n"
-            good = await asked(address, b"GET /healthz" + head)
-            assert good.startswith(b"HTTP/1.1 200 ")
-            assert good.endswith(b"\r\n\r\nok\n")
-            assert (await asked(address, b"GET /" + head)).startswith(b"HTTP/1.1 404 ")
-            assert (await asked(address, b"POST /healthz" + head)).startswith(b"HTTP/1.1 405 ")
-            assert await asked(address, b"what is this?\r\n\r\n") == b""
+    async with answering("127.0.0.1", 0, {"/healthz": lambda: (200, "ok\n")}) as address:
+        head = b" HTTP/1.1\r\nHost: x\r\n\r\n"
+        good = await asked(address, b"GET /healthz" + head)
+        assert good.startswith(b"HTTP/1.1 200 ")
+        assert good.endswith(b"\r\n\r\nok\n")
+        assert (await asked(address, b"GET /" + head)).startswith(b"HTTP/1.1 404 ")
+        assert (await asked(address, b"POST /healthz" + head)).startswith(b"HTTP/1.1 405 ")
+        assert await asked(address, b"what is this?\r\n\r\n") == b""
 
 
 @pytest.mark.parametrize("text", ["", "x", "1:x", "127.0.0.1:", "h:99999"])

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from deadline import DEADLINE_S
 from playing import Gate, Play, answer_to, play, said_by, small_project
 
 from midstream.codemap.code_figures import Measurement, measure
@@ -45,9 +44,8 @@ def rows(report: str, title: str) -> list[list[str]]:
 
 
 async def test_it_measures_asks_finds_challenges_and_reports(workspace: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        review = await play(NAME, workspace)
-        run = await finished(review)
+    review = await play(NAME, workspace)
+    run = await finished(review)
 
     assert run.status == "finished"
     assert review.states() == [*("start", "findings", "challenge", "defence", "report", "stop")]
@@ -59,8 +57,7 @@ async def test_it_measures_asks_finds_challenges_and_reports(workspace: Path) ->
 
 async def test_every_figure_of_the_report_is_the_measured_one(workspace: Path) -> None:
     figures = measure(workspace)
-    async with asyncio.timeout(DEADLINE_S):
-        report = (await finished(await play(NAME, workspace))).output
+    report = (await finished(await play(NAME, workspace))).output
 
     totals = msgspec.to_builtins(figures.totals)
     assert rows(report, "Figures") == [
@@ -87,12 +84,11 @@ async def test_every_figure_of_the_report_is_the_measured_one(workspace: Path) -
 async def test_the_question_has_choices_and_the_answer_steers_the_findings(
     workspace: Path,
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        review = await play(NAME, workspace)
-        run = await asked(review)
-        (question,) = run.inbox.open_questions
-        await review.machine.say("3", question=question.id)
-        run = await review.machine.wait()
+    review = await play(NAME, workspace)
+    run = await asked(review)
+    (question,) = run.inbox.open_questions
+    await review.machine.say("3", question=question.id)
+    run = await review.machine.wait()
 
     assert question.choices == ("complexity", "change", "coupling", "size")
     assert run.common_data["focus"] == "coupling"
@@ -101,9 +97,8 @@ async def test_the_question_has_choices_and_the_answer_steers_the_findings(
 
 
 async def test_three_architects_speak_at_once_and_none_hears_another(workspace: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        review = await play(NAME, workspace)
-        run = await finished(review)
+    review = await play(NAME, workspace)
+    run = await finished(review)
 
     told = [e.event for e in review.events if e.event.branch in SIDES]
     first_done = next(n for n, event in enumerate(told) if isinstance(event, BranchFinished))
@@ -125,15 +120,14 @@ async def test_words_for_one_branch_leave_the_others_at_work(workspace: Path) ->
             gate.close()
         return said
 
-    async with asyncio.timeout(DEADLINE_S):
-        review = await play(NAME, workspace, sleep=gate)
-        run = await asked(review)
-        speaking = asyncio.ensure_future(review.until(is_speaking))
-        await review.machine.say("size", question=answer_to(run))
-        await speaking
-        await review.machine.say("@tests Mind the cart.")
-        gate.open()
-        run = await review.machine.wait()
+    review = await play(NAME, workspace, sleep=gate)
+    run = await asked(review)
+    speaking = asyncio.ensure_future(review.until(is_speaking))
+    await review.machine.say("size", question=answer_to(run))
+    await speaking
+    await review.machine.say("@tests Mind the cart.")
+    gate.open()
+    run = await review.machine.wait()
 
     assert [e.event.branch for e in review.events if isinstance(e.event, Interrupted)] == ["tests"]
     assert "resume" not in review.states()
@@ -145,22 +139,21 @@ async def test_words_typed_while_an_agent_speaks_lead_back_to_the_findings(
     workspace: Path, state: str
 ) -> None:
     gate = Gate()
-    async with asyncio.timeout(DEADLINE_S):
-        review = await play(NAME, workspace, sleep=gate)
+    review = await play(NAME, workspace, sleep=gate)
 
-        def is_speaking(envelope: Envelope) -> bool:
-            said = isinstance(envelope.event, TextDelta) and review.machine.run.visit.state == state
-            if said:
-                gate.close()
-            return said
+    def is_speaking(envelope: Envelope) -> bool:
+        said = isinstance(envelope.event, TextDelta) and review.machine.run.visit.state == state
+        if said:
+            gate.close()
+        return said
 
-        run = await asked(review)
-        speaking = asyncio.ensure_future(review.until(is_speaking))
-        await review.machine.say("size", question=answer_to(run))
-        await speaking
-        receipt = await review.machine.say("Look at the\ncart first.")
-        gate.open()
-        run = await review.machine.wait()
+    run = await asked(review)
+    speaking = asyncio.ensure_future(review.until(is_speaking))
+    await review.machine.say("size", question=answer_to(run))
+    await speaking
+    receipt = await review.machine.say("Look at the\ncart first.")
+    gate.open()
+    run = await review.machine.wait()
 
     assert receipt.handling == "interrupt"
     assert run.status == "finished"
@@ -175,17 +168,15 @@ async def test_words_typed_while_an_agent_speaks_lead_back_to_the_findings(
 async def test_words_typed_while_it_measures_wait_and_throw_nothing_away(workspace: Path) -> None:
     gate = Gate()
     gate.close()
-    async with asyncio.timeout(DEADLINE_S):
-        review = await play(NAME, workspace, sleep=gate)
-        await review.machine.start()
-        receipts = [
-            await review.machine.say(words, unasked=True)
-            for words in ("Only the shop.", "And soon.")
-        ]
-        gate.open()
-        run = await review.machine.settled()
-        await review.machine.say("size", question=answer_to(run))
-        run = await review.machine.wait()
+    review = await play(NAME, workspace, sleep=gate)
+    await review.machine.start()
+    receipts = [
+        await review.machine.say(words, unasked=True) for words in ("Only the shop.", "And soon.")
+    ]
+    gate.open()
+    run = await review.machine.settled()
+    await review.machine.say("size", question=answer_to(run))
+    run = await review.machine.wait()
 
     assert [receipt.handling for receipt in receipts] == ["queue", "queue"]
     assert review.states()[:3] == ["start", "resume", "findings"]
@@ -198,19 +189,16 @@ async def test_words_typed_while_it_measures_wait_and_throw_nothing_away(workspa
 
 
 async def test_an_interruption_keeps_what_is_measured_and_asks_again(workspace: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        review = await play(NAME, workspace)
-        measured = asyncio.ensure_future(
-            review.until(
-                lambda e: isinstance(e.event, BranchFinished) and e.event.branch == "measure"
-            )
-        )
-        await asked(review)
-        await measured
-        await review.machine.say("First this.", policy="interrupt")
-        run = await review.machine.settled()
-        await review.machine.say("size", question=answer_to(run))
-        run = await review.machine.wait()
+    review = await play(NAME, workspace)
+    measured = asyncio.ensure_future(
+        review.until(lambda e: isinstance(e.event, BranchFinished) and e.event.branch == "measure")
+    )
+    await asked(review)
+    await measured
+    await review.machine.say("First this.", policy="interrupt")
+    run = await review.machine.settled()
+    await review.machine.say("size", question=answer_to(run))
+    run = await review.machine.wait()
 
     assert review.states()[:4] == ["start", "resume", "start", "findings"]
     assert sum(isinstance(e.event, QuestionAsked) for e in review.events) == 2
@@ -222,9 +210,8 @@ async def test_an_interruption_keeps_what_is_measured_and_asks_again(workspace: 
 
 
 async def test_a_folder_without_files_is_reported(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        review = await play(NAME, tmp_path)
-        run = await finished(review)
+    review = await play(NAME, tmp_path)
+    run = await finished(review)
 
     assert review.states() == ["start", "report", "stop"]
     assert "There are no files here to review." in run.output
@@ -238,10 +225,9 @@ async def test_a_measurement_that_fails_fails_the_run_and_says_why(
         return ToolOutcome(outcome="failed", text="disk on fire")
 
     monkeypatch.setattr(ToolManager, "call", broken)
-    async with asyncio.timeout(DEADLINE_S):
-        review = await play(NAME, workspace)
-        await review.machine.start()
-        run = await review.machine.wait()
+    review = await play(NAME, workspace)
+    await review.machine.start()
+    run = await review.machine.wait()
 
     assert run.status == "failed"
     assert "measure_code" in run.error
@@ -253,9 +239,8 @@ async def test_numbers_nobody_measured_are_masked_in_an_agents_words(
 ) -> None:
     lie = "1. It has 98,765 lines, 99% of them bad, see `cart.py:98765` and `98765`.\n2. Over 90k."
     part = {"architect": {"structure": [{"text": lie}]}}
-    async with asyncio.timeout(DEADLINE_S):
-        review = await play(NAME, workspace, also=part)
-        run = await finished(review)
+    review = await play(NAME, workspace, also=part)
+    run = await finished(review)
 
     said = run.output.split("## Structure\n\n", 1)[1].split("\n\n## ", 1)[0]
     assert said == (
@@ -265,8 +250,7 @@ async def test_numbers_nobody_measured_are_masked_in_an_agents_words(
 
 
 async def test_the_tools_own_result_is_what_the_run_keeps(workspace: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        run = await finished(await play(NAME, workspace))
+    run = await finished(await play(NAME, workspace))
 
     assert msgspec.convert(run.common_data["measurement"], Measurement) == measure(workspace)
     assert json.loads(json.dumps(run.common_data)) == run.common_data

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deadline import DEADLINE_S
 from playing import Gate, Play, play
 
 from midstream.core.conversation import USER
@@ -40,9 +39,8 @@ async def finished(work: Play, task: str = "Rename it", **variables: Any) -> Run
 
 
 async def test_it_goes_on_until_the_reviewer_approves(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, tmp_path)
-        run = await finished(work)
+    work = await play(NAME, tmp_path)
+    run = await finished(work)
 
     assert run.status == "finished"
     assert work.states() == ["start", "review", "revise", "review", "finish", "stop"]
@@ -52,9 +50,8 @@ async def test_it_goes_on_until_the_reviewer_approves(tmp_path: Path) -> None:
 
 
 async def test_work_that_is_approved_at_once_is_not_revised(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, tmp_path, also=verdicts(True))
-        run = await finished(work)
+    work = await play(NAME, tmp_path, also=verdicts(True))
+    run = await finished(work)
 
     assert work.states() == ["start", "review", "finish", "stop"]
     assert run.output.endswith("Approved after 1 round: C1")
@@ -64,9 +61,8 @@ async def test_work_that_is_approved_at_once_is_not_revised(tmp_path: Path) -> N
 async def test_it_stops_after_so_many_rounds_and_says_it_was_not_approved(
     tmp_path: Path, max_rounds: int
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, tmp_path, also=verdicts(*[False] * 9))
-        run = await finished(work, max_rounds=max_rounds)
+    work = await play(NAME, tmp_path, also=verdicts(*[False] * 9))
+    run = await finished(work, max_rounds=max_rounds)
 
     assert work.states().count("review") == max_rounds
     assert run.status == "finished"
@@ -74,9 +70,8 @@ async def test_it_stops_after_so_many_rounds_and_says_it_was_not_approved(
 
 
 async def test_the_coder_hears_the_comments_and_the_reviewer_sees_the_work(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, tmp_path, also=verdicts(False, True))
-        run = await finished(work)
+    work = await play(NAME, tmp_path, also=verdicts(False, True))
+    run = await finished(work)
 
     said = [(m.role, m.text) for m in run.contexts["work"] if m.text]
     assert said[0] == ("system", "The task: Rename it")
@@ -87,12 +82,11 @@ async def test_the_coder_hears_the_comments_and_the_reviewer_sees_the_work(tmp_p
 
 
 async def test_without_a_task_it_asks_for_one_and_the_first_line_is_it(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, tmp_path)
-        await work.machine.start()
-        await work.machine.settled()
-        await work.machine.say("Rename it")
-        run = await work.machine.wait()
+    work = await play(NAME, tmp_path)
+    await work.machine.start()
+    await work.machine.settled()
+    await work.machine.say("Rename it")
+    run = await work.machine.wait()
 
     (question,) = [e.event for e in work.events if isinstance(e.event, QuestionAsked)]
     assert question.text == "What should the coder do?"
@@ -105,21 +99,20 @@ async def test_words_typed_while_it_works_restart_it_with_everything_kept(
     tmp_path: Path, state: str
 ) -> None:
     gate = Gate()
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, tmp_path, sleep=gate)
+    work = await play(NAME, tmp_path, sleep=gate)
 
-        def is_speaking(envelope: Envelope) -> bool:
-            said = isinstance(envelope.event, TextDelta) and work.machine.run.visit.state == state
-            if said and not work.machine.run.inbox.lines:
-                gate.close()
-            return said
+    def is_speaking(envelope: Envelope) -> bool:
+        said = isinstance(envelope.event, TextDelta) and work.machine.run.visit.state == state
+        if said and not work.machine.run.inbox.lines:
+            gate.close()
+        return said
 
-        speaking = asyncio.ensure_future(work.until(is_speaking))
-        await work.machine.start("Rename it")
-        await speaking
-        await work.machine.say("Keep the old name as an alias.")
-        gate.open()
-        run = await work.machine.wait()
+    speaking = asyncio.ensure_future(work.until(is_speaking))
+    await work.machine.start("Rename it")
+    await speaking
+    await work.machine.say("Keep the old name as an alias.")
+    gate.open()
+    run = await work.machine.wait()
 
     entered = work.states()
     assert "resume" not in entered
@@ -137,22 +130,21 @@ async def test_words_typed_while_it_works_restart_it_with_everything_kept(
 
 async def test_new_words_get_all_rounds_anew(tmp_path: Path) -> None:
     gate = Gate()
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, tmp_path, sleep=gate, also=verdicts(*[False] * 9))
+    work = await play(NAME, tmp_path, sleep=gate, also=verdicts(*[False] * 9))
 
-        def is_second_review(envelope: Envelope) -> bool:
-            run = work.machine.run
-            is_it = isinstance(envelope.event, TextDelta) and run.visits.get("review") == 2
-            if is_it and not run.inbox.lines:
-                gate.close()
-            return is_it
+    def is_second_review(envelope: Envelope) -> bool:
+        run = work.machine.run
+        is_it = isinstance(envelope.event, TextDelta) and run.visits.get("review") == 2
+        if is_it and not run.inbox.lines:
+            gate.close()
+        return is_it
 
-        reviewing = asyncio.ensure_future(work.until(is_second_review))
-        await work.machine.start("Rename it", variables={"max_rounds": 2})
-        await reviewing
-        await work.machine.say("Go on.")
-        gate.open()
-        run = await work.machine.wait()
+    reviewing = asyncio.ensure_future(work.until(is_second_review))
+    await work.machine.start("Rename it", variables={"max_rounds": 2})
+    await reviewing
+    await work.machine.say("Go on.")
+    gate.open()
+    run = await work.machine.wait()
 
     assert work.states().count("review") == 4
     assert "Not approved after 2 rounds" in run.output

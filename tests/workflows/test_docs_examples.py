@@ -1,13 +1,11 @@
 """Every example in the pages on workflows is a file that loads, and the workflows run."""
 
 import ast
-import asyncio
 import json
 import re
 from pathlib import Path
 
 import pytest
-from deadline import DEADLINE_S
 from playing import Play, builtin_roles, ready
 
 from midstream.core.events import WorkflowOutput
@@ -50,10 +48,9 @@ def test_every_block_of_the_pages_is_an_example_with_a_path() -> None:
 
 
 async def test_the_first_workflow_runs(workspace: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        play = await made(workspace, "haiku")
-        await play.machine.start("rain")
-        run = await play.machine.wait()
+    play = await made(workspace, "haiku")
+    await play.machine.start("rain")
+    run = await play.machine.wait()
 
     assert play.states() == ["start", "look", "again", "look", "again", "look", "stop"]
     assert run.output.startswith("[offline]")
@@ -67,10 +64,9 @@ def test_the_readme_shows_the_same_first_workflow() -> None:
 
 
 async def test_the_longer_one_runs_its_script_and_offline_part(workspace: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        play = await made(workspace, "short_plan")
-        await play.machine.start("a release")
-        run = await play.machine.wait()
+    play = await made(workspace, "short_plan")
+    await play.machine.start("a release")
+    run = await play.machine.wait()
 
     assert run.status == "finished", run.error
     assert play.states() == ["start", "shorten", "keep", "stop"]
@@ -80,11 +76,10 @@ async def test_the_longer_one_runs_its_script_and_offline_part(workspace: Path) 
 
 
 async def test_the_longer_one_folds_in_what_is_said(workspace: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        play = await made(workspace, "short_plan")
-        await play.machine.start("a release")
-        await play.machine.say("on Friday")
-        run = await play.machine.wait()
+    play = await made(workspace, "short_plan")
+    await play.machine.start("a release")
+    await play.machine.say("on Friday")
+    run = await play.machine.wait()
 
     assert play.states()[:3] == ["start", "resume", "shorten"]
     assert "Also: on Friday" in words(run)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deadline import DEADLINE_S
 from playing import Gate, Play, answer_to, play, said_by
 
 from midstream.core.events import ToolCalled
@@ -35,12 +34,11 @@ async def asked(work: Play, command: str = COMMAND, allowed: tuple[str, ...] = A
 
 
 async def test_it_runs_the_tests_asks_mends_and_runs_them_again(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, tmp_path, also=MENDS)
-        run = await asked(work)
-        assert not (tmp_path / "mended").exists(), "nothing is written before somebody says yes"
-        await work.machine.say("make it", question=answer_to(run))
-        run = await work.machine.wait()
+    work = await play(NAME, tmp_path, also=MENDS)
+    run = await asked(work)
+    assert not (tmp_path / "mended").exists(), "nothing is written before somebody says yes"
+    await work.machine.say("make it", question=answer_to(run))
+    run = await work.machine.wait()
 
     assert run.status == "finished", run.error
     assert work.states() == ["start", "diagnose", "approve", "fix", "start", "finish", "stop"]
@@ -48,20 +46,18 @@ async def test_it_runs_the_tests_asks_mends_and_runs_them_again(tmp_path: Path) 
 
 
 async def test_tests_that_pass_are_left_alone(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, tmp_path)
-        run = await asked(work, "true")
+    work = await play(NAME, tmp_path)
+    run = await asked(work, "true")
 
     assert work.states() == ["start", "finish", "stop"]
     assert run.output == "`true` passes: there is nothing to mend."
 
 
 async def test_a_no_ends_it_and_says_what_was_found(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, tmp_path, also=MENDS)
-        run = await asked(work)
-        await work.machine.say("2", question=answer_to(run))
-        run = await work.machine.wait()
+    work = await play(NAME, tmp_path, also=MENDS)
+    run = await asked(work)
+    await work.machine.say("2", question=answer_to(run))
+    run = await work.machine.wait()
 
     assert work.states()[-2:] == ["finish", "stop"]
     assert run.output.startswith(f"`{COMMAND}` fails, and was left so.")
@@ -69,12 +65,11 @@ async def test_a_no_ends_it_and_says_what_was_found(tmp_path: Path) -> None:
 
 
 async def test_after_five_changes_it_gives_up_and_says_so(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, tmp_path)
-        run = await asked(work, "false")
-        for _ in range(5):
-            await work.machine.say("1", question=answer_to(run))
-            run = await work.machine.settled()
+    work = await play(NAME, tmp_path)
+    run = await asked(work, "false")
+    for _ in range(5):
+        await work.machine.say("1", question=answer_to(run))
+        run = await work.machine.settled()
 
     assert run.output.startswith("`false` still fails after 5 changes.")
     assert work.states().count("start") == 6
@@ -82,10 +77,9 @@ async def test_after_five_changes_it_gives_up_and_says_so(tmp_path: Path) -> Non
 
 
 async def test_a_command_nobody_allows_is_not_run(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, tmp_path)
-        await work.machine.start("touch made", approvals="deny")
-        run = await work.machine.wait()
+    work = await play(NAME, tmp_path)
+    await work.machine.start("touch made", approvals="deny")
+    run = await work.machine.wait()
 
     assert run.status == "failed"
     assert "--allow 'exec: touch made'" in run.error
@@ -97,26 +91,25 @@ async def test_words_lead_back_to_the_finder_and_the_tests_are_not_run_for_them(
     tmp_path: Path, state: str
 ) -> None:
     gate = Gate()
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, tmp_path, sleep=gate)
+    work = await play(NAME, tmp_path, sleep=gate)
 
-        def is_speaking(envelope: Envelope) -> bool:
-            said = isinstance(envelope.event, TextDelta) and work.machine.run.visit.state == state
-            if said:
-                gate.close()
-            return said
+    def is_speaking(envelope: Envelope) -> bool:
+        said = isinstance(envelope.event, TextDelta) and work.machine.run.visit.state == state
+        if said:
+            gate.close()
+        return said
 
-        speaking = asyncio.ensure_future(work.until(is_speaking))
-        await work.machine.start("false", allowed=ALL)
-        if state == "fix":
-            run = await work.machine.settled()
-            await work.machine.say("1", question=answer_to(run))
-        await speaking
-        await work.machine.say("It is the config.")
-        gate.open()
+    speaking = asyncio.ensure_future(work.until(is_speaking))
+    await work.machine.start("false", allowed=ALL)
+    if state == "fix":
         run = await work.machine.settled()
-        await work.machine.say("2", question=answer_to(run))
-        run = await work.machine.wait()
+        await work.machine.say("1", question=answer_to(run))
+    await speaking
+    await work.machine.say("It is the config.")
+    gate.open()
+    run = await work.machine.settled()
+    await work.machine.say("2", question=answer_to(run))
+    run = await work.machine.wait()
 
     at = work.states().index(state)
     assert work.states()[at : at + 2] == [state, "diagnose"]
@@ -126,10 +119,9 @@ async def test_words_lead_back_to_the_finder_and_the_tests_are_not_run_for_them(
 
 
 async def test_the_output_of_the_tests_is_what_the_finder_reads(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, tmp_path)
-        run = await asked(work, "echo 3 failed; exit 1")
-        await work.machine.stop()
+    work = await play(NAME, tmp_path)
+    run = await asked(work, "echo 3 failed; exit 1")
+    await work.machine.stop()
 
     prompt = run.contexts["work"][0].text
     assert "3 failed" in prompt

@@ -151,21 +151,20 @@ async def test_what_was_not_read_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("state", ["look", "check"])
 async def test_words_lead_back_to_the_reviewer(tmp_path: Path, state: str) -> None:
     gate = Gate()
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, tmp_path, sleep=gate)
+    work = await play(NAME, tmp_path, sleep=gate)
 
-        def is_speaking(envelope: Envelope) -> bool:
-            said = isinstance(envelope.event, TextDelta) and work.machine.run.visit.state == state
-            if said:
-                gate.close()
-            return said
+    def is_speaking(envelope: Envelope) -> bool:
+        said = isinstance(envelope.event, TextDelta) and work.machine.run.visit.state == state
+        if said:
+            gate.close()
+        return said
 
-        speaking = asyncio.ensure_future(work.until(is_speaking))
-        await work.machine.start(DIFF)
-        await speaking
-        await work.machine.say("mind the empty list")
-        gate.open()
-        run = await work.machine.wait()
+    speaking = asyncio.ensure_future(work.until(is_speaking))
+    await work.machine.start(DIFF)
+    await speaking
+    await work.machine.say("mind the empty list")
+    gate.open()
+    run = await work.machine.wait()
 
     assert run.status == "finished", run.error
     at = work.states().index(state)

@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from deadline import DEADLINE_S
 from playing import Gate, Play, play, small_project
 
 from midstream.core.events import BranchFinished, BranchStarted, Prompted, QuestionAsked
@@ -30,9 +29,8 @@ def pages(folder: Path) -> list[str]:
 
 
 async def test_each_module_gets_its_page_and_all_of_them_an_overview(workspace: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, workspace)
-        run = await finished(work, allowed=("write_file",))
+    work = await play(NAME, workspace)
+    run = await finished(work, allowed=("write_file",))
 
     assert run.status == "finished", run.error
     assert work.states() == ["start", "pages", "overview", "stop"]
@@ -46,10 +44,9 @@ async def test_each_module_gets_its_page_and_all_of_them_an_overview(workspace: 
 
 
 async def test_so_many_modules_and_that_folder(workspace: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, workspace)
-        variables = {"modules": 1, "folder": "handbook"}
-        await finished(work, variables=variables, allowed=("write_file",))
+    work = await play(NAME, workspace)
+    variables = {"modules": 1, "folder": "handbook"}
+    await finished(work, variables=variables, allowed=("write_file",))
 
     assert pages(workspace / "handbook") == ["src/shop/cart.py.md"]
 
@@ -57,9 +54,8 @@ async def test_so_many_modules_and_that_folder(workspace: Path) -> None:
 async def test_pages_nobody_allows_are_not_written_and_stand_in_the_overview(
     workspace: Path,
 ) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, workspace)
-        run = await finished(work, approvals="deny")
+    work = await play(NAME, workspace)
+    run = await finished(work, approvals="deny")
 
     assert run.status == "finished"
     assert not (workspace / "docs").exists()
@@ -70,9 +66,8 @@ async def test_pages_nobody_allows_are_not_written_and_stand_in_the_overview(
 async def test_a_fourth_page_waits_for_one_of_three_to_be_done(workspace: Path) -> None:
     for name in ("tax", "ship"):
         (workspace / "src" / "shop" / f"{name}.py").write_text("def f():\n    return 1\n")
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, workspace)
-        await finished(work, approvals="deny")
+    work = await play(NAME, workspace)
+    await finished(work, approvals="deny")
 
     kinds = [
         type(e.event) for e in work.events if isinstance(e.event, BranchStarted | BranchFinished)
@@ -83,20 +78,19 @@ async def test_a_fourth_page_waits_for_one_of_three_to_be_done(workspace: Path) 
 
 async def test_words_typed_while_pages_are_written_count_for_all_of_them(workspace: Path) -> None:
     gate = Gate()
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, workspace, sleep=gate)
+    work = await play(NAME, workspace, sleep=gate)
 
-        def is_speaking(envelope: Envelope) -> bool:
-            if isinstance(envelope.event, TextDelta):
-                gate.close()
-            return isinstance(envelope.event, TextDelta)
+    def is_speaking(envelope: Envelope) -> bool:
+        if isinstance(envelope.event, TextDelta):
+            gate.close()
+        return isinstance(envelope.event, TextDelta)
 
-        speaking = asyncio.ensure_future(work.until(is_speaking))
-        await work.machine.start(approvals="deny")
-        await speaking
-        await work.machine.say("For beginners.")
-        gate.open()
-        run = await work.machine.wait()
+    speaking = asyncio.ensure_future(work.until(is_speaking))
+    await work.machine.start(approvals="deny")
+    await speaking
+    await work.machine.say("For beginners.")
+    gate.open()
+    run = await work.machine.wait()
 
     assert run.status == "finished", run.error
     assert work.states() == ["start", "pages", "pages", "overview", "stop"]
@@ -105,8 +99,7 @@ async def test_words_typed_while_pages_are_written_count_for_all_of_them(workspa
 
 
 async def test_a_folder_without_modules_has_no_pages(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        run = await finished(await play(NAME, tmp_path))
+    run = await finished(await play(NAME, tmp_path))
 
     assert run.status == "finished"
     assert run.common_data["pages"] == []
@@ -117,16 +110,15 @@ async def test_a_yes_for_the_run_is_for_one_page_and_each_page_is_asked_about(
 ) -> None:
     for name in ("tax", "ship"):
         (workspace / "src" / "shop" / f"{name}.py").write_text("def f():\n    return 1\n")
-    async with asyncio.timeout(DEADLINE_S):
-        work = await play(NAME, workspace)
-        await work.machine.start()
+    work = await play(NAME, workspace)
+    await work.machine.start()
+    run = await work.machine.settled()
+    assert [question.kind for question in run.inbox.open_questions] == ["approval"] * 3
+    while run.inbox.open_questions:
+        await work.machine.approve(
+            run.inbox.open_questions[0].id, Decision(granted=True, for_run=True)
+        )
         run = await work.machine.settled()
-        assert [question.kind for question in run.inbox.open_questions] == ["approval"] * 3
-        while run.inbox.open_questions:
-            await work.machine.approve(
-                run.inbox.open_questions[0].id, Decision(granted=True, for_run=True)
-            )
-            run = await work.machine.settled()
 
     asked = [e.event for e in work.events if isinstance(e.event, QuestionAsked)]
     assert len({event.asks[0] for event in asked}) == 5
@@ -134,8 +126,7 @@ async def test_a_yes_for_the_run_is_for_one_page_and_each_page_is_asked_about(
 
 
 async def test_in_auto_all_pages_are_written_and_nobody_is_asked(workspace: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        run = await finished(work := await play(NAME, workspace, mode="auto"))
+    run = await finished(work := await play(NAME, workspace, mode="auto"))
 
     assert run.status == "finished", run.error
     assert len(pages(workspace / "docs")) == 3
