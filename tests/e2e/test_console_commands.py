@@ -9,7 +9,6 @@ import pytest
 from deadline import DEADLINE_S
 from scene_kit import scene
 
-from midstream.app.commands import history_commands
 from midstream.app.commands.cost_command import cost_lines, days_lines
 from midstream.app.commands.handler import CommandHandler
 from midstream.app.commands.history_commands import MAX_FILES, capped, stat_lines
@@ -141,7 +140,7 @@ def test_many_long_files_are_all_in_sight() -> None:
 
 @pytest.mark.parametrize("columns", WIDTHS)
 async def test_the_figures_fit_the_width(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_commands, "columns", lambda: columns)
+    monkeypatch.setattr("midstream.app.commands.command.columns", lambda: columns)
     files = (
         changed("src/a/very/long/path/to/some/where/deep.py", 1_234, "changed by others since"),
         changed("b.py", 2),

@@ -12,7 +12,6 @@ from prompt_toolkit.key_binding.defaults import load_key_bindings
 from prompt_toolkit.key_binding.key_bindings import _parse_key
 from prompt_toolkit.keys import Keys
 
-from midstream.app.commands import handler
 from midstream.app.commands.handler import CommandHandler
 from midstream.app.commands.table import FIRST, GROUPS
 from midstream.tui import keys
@@ -73,7 +72,7 @@ def test_a_slash_alone_offers_the_commands_that_matter_first_and_says_how_many_m
 async def test_help_tells_every_command_and_the_keys_within_the_width(
     columns: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handler, "columns", lambda: int(columns))
+    monkeypatch.setattr("midstream.app.commands.command.columns", lambda: int(columns))
     nobody = Nobody()
     commands = CommandHandler(nobody, topics={"keys": keys_text})  # type: ignore[arg-type]
     async with asyncio.timeout(DEADLINE_S):

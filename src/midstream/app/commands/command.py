@@ -6,6 +6,7 @@ from typing import TypeAlias
 import msgspec
 
 from midstream.app.session import Session
+from midstream.system.own_process import columns
 
 Action: TypeAlias = Callable[[Session, str], Awaitable[None]]
 """Does the command; the string is what followed its name, trimmed."""
@@ -46,3 +47,35 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     def wants_argument(self) -> bool:
         """Return whether it does nothing alone."""
         return bool(self.arguments) and not self.arguments.startswith("[")
+
+
+def command(
+    name: str,
+    summary: str,
+    *,
+    arguments: str = "",
+    complete: Complete = _nothing,
+    then: Then = _nothing_then,
+    learn: Learn | None = None,
+    aliases: tuple[str, ...] = (),
+) -> Callable[[Action], Command]:
+    """Make a command of the function that does it; see `Command`."""
+
+    def made(action: Action) -> Command:
+        return Command(
+            name=name,
+            summary=summary,
+            action=action,
+            arguments=arguments,
+            complete=complete,
+            then=then,
+            learn=learn,
+            aliases=aliases,
+        )
+
+    return made
+
+
+def room(most: int = 120) -> int:
+    """Return how wide a table may be: two columns are the console's own, before each of its lines."""
+    return max(20, min(columns(), most) - 2)

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Final
 
-from midstream.app.commands.command import Command
+from midstream.app.commands.command import command, room
 from midstream.app.onboarding import welcome_text
 from midstream.app.session import Session
 from midstream.app.settings_changes import changed
@@ -16,11 +16,36 @@ from midstream.system.offloop import in_thread
 from midstream.system.own_process import columns
 from midstream.views.cells import two_columns
 
-_WIDEST: Final = 120
 KINDS: Final = ("role", "workflow")
 _VERBS: Final = ("list", "get", "set", "unset", "edit")
 
 
+def _keys(session: Session) -> list[tuple[str, str]]:
+    found = [(s.key, f"{s.value} ({where(s)})") for s in session.config.explain()]
+    return [*found, ("unset", "remove a setting from your own file")]
+
+
+def _then(session: Session, before: str) -> list[tuple[str, str]]:
+    if before in ("get", "set", "unset"):
+        return _keys(session)[:-1]
+    key = before.removeprefix("set ").strip()
+    if key.partition(".")[0] == MODELS:
+        return [(name, "") for name in dict.fromkeys(_models(session))]
+    if key == CURRENT_MODE:
+        names = [*session.equipment.library.roles()], [*session.equipment.library.workflows()]
+        return [
+            (f"{kind}:{name}", "") for kind, of in zip(KINDS, names, strict=True) for name in of
+        ]
+    return [(value, "") for value in FEW_VALUES.get(key, ())]
+
+
+@command(
+    "config",
+    "show the settings and where they come from, or change one",
+    arguments="[KEY [VALUE] | unset KEY]",
+    complete=_keys,
+    then=_then,
+)
 async def _config(session: Session, argument: str) -> None:
     first, _, rest = argument.partition(" ")
     # As on the command line, too: who has read its help types its words.
@@ -52,14 +77,13 @@ async def _config(session: Session, argument: str) -> None:
 def _listed(session: Session) -> str:
     rows = [(s.key, f"{s.value}  ({where(s)})") for s in session.config.explain()]
     rows += [(f"{HOOKS}.{event}", what) for event, what in listed(hooks_of(session.config)[0])]
-    # Two columns are the console's own, before each of its lines.
-    width = min(columns() - 2, _WIDEST)
-    return f"{two_columns(rows, width=width)}\n\n{_WAYS}"
+    return f"{two_columns(rows, width=room())}\n\n{_WAYS}"
 
 
 _WAYS: Final = "/config KEY VALUE sets one, /config unset KEY takes it out again."
 
 
+@command("doctor", "check what is there, what is missing and how to fix it")
 async def _doctor(session: Session, argument: str) -> None:
     session.ui.say("Checking programs, models and the sandbox ...")
     if session.doctor is None:
@@ -67,6 +91,7 @@ async def _doctor(session: Session, argument: str) -> None:
     session.ui.say(await in_thread(partial(session.doctor, columns() - 2)))
 
 
+@command("web", "show this console's runs in a browser: its address, and as a QR code")
 async def _web(session: Session, argument: str) -> None:
     if session.web is None:
         raise UserMistake("/web is not available here.", hint="Run midstream web in a shell.")
@@ -74,11 +99,17 @@ async def _web(session: Session, argument: str) -> None:
     session.ui.say(await session.web(columns() - 2))
 
 
+@command(
+    "trust",
+    "show this folder's own roles and workflows as they are now, and trust them",
+    arguments="[CODE]",
+)
 async def _trust(session: Session, argument: str) -> None:
     session.trust_request = session.trust_request or TrustRequest(session.config, session.ui)
     await (session.trust_request.agree(argument) if argument else session.trust_request.look())
 
 
+@command("welcome", "the first screen again: what was found here, what to try")
 async def _welcome(session: Session, argument: str) -> None:
     model = session.equipment.models.describe() if session.runs.is_loaded else ""
     session.ui.say(await welcome_text(session.config, model, width=columns() - 2))
@@ -97,60 +128,8 @@ async def configure(session: Session, key: str, value: str | None) -> str:
     return told
 
 
-def _keys(session: Session) -> list[tuple[str, str]]:
-    found = [(s.key, f"{s.value} ({where(s)})") for s in session.config.explain()]
-    return [*found, ("unset", "remove a setting from your own file")]
-
-
-def _then(session: Session, before: str) -> list[tuple[str, str]]:
-    if before in ("get", "set", "unset"):
-        return _keys(session)[:-1]
-    key = before.removeprefix("set ").strip()
-    if key.partition(".")[0] == MODELS:
-        return [(name, "") for name in dict.fromkeys(_models(session))]
-    if key == CURRENT_MODE:
-        names = [*session.equipment.library.roles()], [*session.equipment.library.workflows()]
-        return [
-            (f"{kind}:{name}", "") for kind, of in zip(KINDS, names, strict=True) for name in of
-        ]
-    return [(value, "") for value in FEW_VALUES.get(key, ())]
-
-
 def _models(session: Session) -> list[str]:
     return [
         *(name for _, name in session.equipment.models.known()),
         *session.equipment.models.names(),
     ]
-
-
-CONFIG_COMMANDS: Final = (
-    Command(
-        name="config",
-        arguments="[KEY [VALUE] | unset KEY]",
-        summary="show the settings and where they come from, or change one",
-        action=_config,
-        complete=_keys,
-        then=_then,
-    ),
-    Command(
-        name="doctor",
-        summary="check what is there, what is missing and how to fix it",
-        action=_doctor,
-    ),
-    Command(
-        name="web",
-        summary="show this console's runs in a browser: its address, and as a QR code",
-        action=_web,
-    ),
-    Command(
-        name="trust",
-        arguments="[CODE]",
-        summary="show this folder's own roles and workflows as they are now, and trust them",
-        action=_trust,
-    ),
-    Command(
-        name="welcome",
-        summary="the first screen again: what was found here, what to try",
-        action=_welcome,
-    ),
-)

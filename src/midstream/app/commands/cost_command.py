@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from textwrap import wrap
 from typing import Final
 
-from midstream.app.commands.command import Command
+from midstream.app.commands.command import command, room
 from midstream.app.session import Session
 from midstream.core.costs import counted, in_words
 from midstream.language.errors import UserMistake
-from midstream.system.own_process import columns
 from midstream.views.spending import (
     Spent,
     budget_lines,
@@ -21,16 +20,21 @@ from midstream.views.spending import (
 
 DAYS: Final = "days"
 SHOWN_DAYS: Final = 30
-_WIDEST: Final = 120
 _DAY_S: Final = 86_400.0
 
 
+@command(
+    "cost",
+    "what was spent, by run, agent, model and day, and the budget left",
+    arguments=f"[{DAYS}]",
+    complete=lambda _session: [(DAYS, "by day")],
+)
 async def _cost(session: Session, argument: str) -> None:
     if argument not in ("", DAYS):
         raise UserMistake(
             f"/cost takes {DAYS} or nothing, not {argument!r}.", hint=f"/cost, or /cost {DAYS}."
         )
-    width = _width()
+    width = room()
     now = time.time()
     today = _midnight(now)
     since = today - (SHOWN_DAYS - 1) * _DAY_S if argument else today
@@ -112,17 +116,3 @@ def _date(at: float) -> str:
 
 def _wrapped(lines: Sequence[str], width: int) -> list[str]:
     return [part for line in lines for part in wrap(line, max(20, width))]
-
-
-def _width() -> int:
-    # Two columns are the console's own, before each of its lines.
-    return min(columns(), _WIDEST) - 2
-
-
-COST_COMMAND: Final = Command(
-    name="cost",
-    arguments=f"[{DAYS}]",
-    summary="what was spent, by run, agent, model and day, and the budget left",
-    action=_cost,
-    complete=lambda _session: [(DAYS, "by day")],
-)

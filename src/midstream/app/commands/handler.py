@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Final
 
-from midstream.app.commands.command import Command
+from midstream.app.commands.command import Command, room
 from midstream.app.session import Session
 from midstream.language.errors import UserMistake, did_you_mean, nearest
 from midstream.system.offloop import in_thread
-from midstream.system.own_process import columns
 from midstream.views.cells import two_columns
 
 _ELSEWHERE: Final = {
@@ -164,8 +163,7 @@ class CommandHandler:
         if argument in self._topics:
             session.ui.say(self._topics[argument]())
             return
-        # Two columns are the console's own, before each of its lines.
-        width = min(columns() - 2, _WIDEST)
+        width = room()
         if argument == _ALL:
             session.ui.say(self._all(width))
             return
@@ -206,7 +204,6 @@ def _rows(commands: Mapping[str, Command], names: Iterable[str]) -> list[tuple[s
     ]
 
 
-_WIDEST: Final = 120
 _ALL: Final = "all"
 
 _BESIDES = (

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from midstream.app.commands.command import Command
+from midstream.app.commands.command import command, room
 from midstream.app.session import Session
 from midstream.core.costs import counted
 from midstream.language.errors import UserMistake, did_you_mean
@@ -13,7 +13,12 @@ from midstream.system.own_process import columns
 from midstream.views.cells import cells, clipped, one_line, padded
 from midstream.views.side_effects import ChangedFile
 
+_SHOWN = 20
+KEEP = "--keep-files"
+_AGAIN = "/undo takes back one turn; type it again for another."
 
+
+@command("fork", "continue in a copy of the run, as it was after event SEQ", arguments="[SEQ]")
 async def _fork(session: Session, argument: str) -> None:
     if argument and not (argument.isascii() and argument.isdigit()):
         raise UserMistake(
@@ -22,18 +27,32 @@ async def _fork(session: Session, argument: str) -> None:
     await session.history.fork(int(argument) if argument else None)
 
 
+@command(
+    "undo",
+    "take back the last turn of the run, and what it did to files",
+    arguments=f"[{KEEP}]",
+    complete=lambda _session: [
+        (KEEP, "files stay as they are now, only the conversation goes back")
+    ],
+)
 async def _undo(session: Session, argument: str) -> None:
     if argument not in ("", KEEP):
         raise UserMistake(f"/undo takes {KEEP} or nothing, not {argument!r}.", hint=_AGAIN)
     await session.history.undo(keeps_files=argument == KEEP)
 
 
+@command("redo", "redo what /undo took back, conversation and files")
 async def _redo(session: Session, argument: str) -> None:
     if argument:
         raise UserMistake(f"/redo takes nothing, not {argument!r}.", hint=_AGAIN)
     await session.history.redo()
 
 
+@command(
+    "back",
+    "go back to before one of the last turns, files too; without N: list them",
+    arguments="[N]",
+)
 async def _back(session: Session, argument: str) -> None:
     turns = await session.history.turns()
     if not turns:
@@ -59,58 +78,18 @@ async def _back(session: Session, argument: str) -> None:
     await session.history.back(turns[int(argument) - 1])
 
 
+@command(
+    "export",
+    "write the run to one file: its events, or with NAME.md a text to read",
+    arguments="[FILE]",
+)
 async def _export(session: Session, argument: str) -> None:
     session.ui.say(await session.history.export(argument))
 
 
-_SHOWN = 20
-KEEP = "--keep-files"
-_AGAIN = "/undo takes back one turn; type it again for another."
-
-
+@command("putback", "put files back that were written after the point you went back to")
 async def _put_back(session: Session, argument: str) -> None:
     await session.history.put_back()
-
-
-HISTORY_COMMANDS = (
-    Command(
-        name="fork",
-        arguments="[SEQ]",
-        summary="continue in a copy of the run, as it was after event SEQ",
-        action=_fork,
-    ),
-    Command(
-        name="undo",
-        arguments=f"[{KEEP}]",
-        summary="take back the last turn of the run, and what it did to files",
-        action=_undo,
-        complete=lambda _session: [
-            (KEEP, "files stay as they are now, only the conversation goes back")
-        ],
-    ),
-    Command(
-        name="back",
-        arguments="[N]",
-        summary="go back to before one of the last turns, files too; without N: list them",
-        action=_back,
-    ),
-    Command(
-        name="export",
-        arguments="[FILE]",
-        summary="write the run to one file: its events, or with NAME.md a text to read",
-        action=_export,
-    ),
-    Command(
-        name="redo",
-        summary="redo what /undo took back, conversation and files",
-        action=_redo,
-    ),
-    Command(
-        name="putback",
-        summary="put files back that were written after the point you went back to",
-        action=_put_back,
-    ),
-)
 
 
 STAT: Final = "--stat"
@@ -118,17 +97,28 @@ MAX_LINES: Final = 200
 """Lines of differences that `/diff` shows of all files together."""
 
 MAX_FILES: Final = 50
-_WIDEST: Final = 120
 _BAR: Final = 20
 
 
+def _files(session: Session) -> list[tuple[str, str]]:
+    """Return what `/diff` may be of: the files the run wrote."""
+    names = [name for name in session.history.written() if name == one_line(name)]
+    return [*((name, "") for name in names), (STAT, "only how many lines")]
+
+
+@command(
+    "diff",
+    "what this run changed in files, from before its first write to now",
+    arguments=f"[FILE | {STAT}]",
+    complete=_files,
+)
 async def _diff(session: Session, argument: str) -> None:
     changes = await session.history.changes()
     differing = [each for each in changes if not each.is_same]
     if not changes:
         session.ui.say("This run has written no file. What commands did is not recorded.")
     elif argument == STAT:
-        session.ui.say("\n".join(stat_lines(differing, width=_width())))
+        session.ui.say("\n".join(stat_lines(differing, width=room())))
     elif argument:
         session.ui.show_changes([_named(argument, changes)])
     elif not differing:
@@ -222,25 +212,3 @@ def _named(name: str, changes: Sequence[ChangedFile]) -> ChangedFile:
     if found:
         raise UserMistake(f"Several files end in {name}.", hint=f"{', '.join(found[:5])}.")
     raise UserMistake(f"This run has not written {name}.", hint=did_you_mean(wanted, by_path))
-
-
-def _files(session: Session) -> list[tuple[str, str]]:
-    """Return what `/diff` may be of: the files the run wrote."""
-    names = [name for name in session.history.written() if name == one_line(name)]
-    return [*((name, "") for name in names), (STAT, "only how many lines")]
-
-
-def _width() -> int:
-    # Two columns are the console's own, before each of its lines.
-    return min(columns(), _WIDEST) - 2
-
-
-DIFF_COMMANDS: Final = (
-    Command(
-        name="diff",
-        arguments=f"[FILE | {STAT}]",
-        summary="what this run changed in files, from before its first write to now",
-        action=_diff,
-        complete=_files,
-    ),
-)

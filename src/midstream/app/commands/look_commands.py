@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from midstream.app.commands.command import Command
+from midstream.app.commands.command import command, room
 from midstream.app.run_sentences import run_line
 from midstream.app.session import Session
 from midstream.config.private_files import make_private
@@ -24,7 +24,6 @@ from midstream.runtime.engine.run_file import write_new
 from midstream.runtime.ports import Machine
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
-from midstream.system.own_process import columns
 from midstream.views.context_window import agents_of, filling_lines, filling_of
 from midstream.views.graph import graph_of
 from midstream.views.graph_marks import NO_MARKS, marks_of
@@ -32,17 +31,11 @@ from midstream.views.graph_painters import drawing
 from midstream.views.state_tree import state_tree, tree_lines
 from midstream.views.turns import history_lines, history_of
 
-_WIDEST = 120
 _TURNS = 20
 _SHOWN_DATA = 20_000
 """Characters of common_data that `/state KEY` shows."""
 
 DATA = "common_data"
-
-
-def _width() -> int:
-    # Two columns are the console's own, before each of its lines.
-    return min(columns(), _WIDEST) - 2
 
 
 def _active(session: Session) -> Run | None:
@@ -63,6 +56,17 @@ def _shown(session: Session) -> Run | None:
     return _active(session) if ended is None else ended.run
 
 
+def _keys(session: Session) -> list[tuple[str, str]]:
+    run = _shown(session)
+    return [] if run is None else [(key, "") for key in (*run.common_data, DATA)]
+
+
+@command(
+    "state",
+    "where the run stands, as a tree; or a value of its common_data",
+    arguments="[KEY]",
+    complete=_keys,
+)
 async def _state(session: Session, argument: str) -> None:
     if argument:
         session.ui.say(_value(_shown(session) or _asked(session), argument))
@@ -77,7 +81,7 @@ async def _state(session: Session, argument: str) -> None:
             return
         words = f"{words} {NONE_ACTIVE}"
     drawing = partial(state_tree, run, title=run_line(run), now=time.time())
-    lines = tree_lines(await in_thread(drawing), width=_width())
+    lines = tree_lines(await in_thread(drawing), width=room())
     if words:
         lines.insert(0, words)
     if run.common_data:
@@ -98,11 +102,9 @@ def _value(run: Run, key: str) -> str:
     return text if left_out <= 0 else f"{text[:_SHOWN_DATA]}\n... (+{left_out} characters)"
 
 
-def _keys(session: Session) -> list[tuple[str, str]]:
-    run = _shown(session)
-    return [] if run is None else [(key, "") for key in (*run.common_data, DATA)]
-
-
+@command(
+    "history", "the turns of the run: who, what, tools, tokens, cost", arguments="[NUMBER | all]"
+)
 async def _history(session: Session, argument: str) -> None:
     most = _TURNS
     if argument == "all":
@@ -119,9 +121,15 @@ async def _history(session: Session, argument: str) -> None:
     if not turns:
         session.ui.say(f"No turn yet: {run_line(run)}")
         return
-    session.ui.say("\n".join(history_lines(turns, width=_width(), most=most, now=time.time())))
+    session.ui.say("\n".join(history_lines(turns, width=room(), most=most, now=time.time())))
 
 
+def _agents(session: Session) -> list[tuple[str, str]]:
+    run = _active(session)
+    return [] if run is None else [(name, "") for name in agents_of(run)]
+
+
+@command("context", "what fills the model's window, by kind", arguments="[AGENT]", complete=_agents)
 async def _context(session: Session, argument: str) -> None:
     run = _asked(session)
     places = [run, *living(run)]
@@ -145,7 +153,7 @@ async def _context(session: Session, argument: str) -> None:
         filling = await in_thread(partial(filling_of, place, agent))
         model, window = await session.equipment.models.window(filling.level)
         lines += [""] * bool(lines)
-        lines += filling_lines(filling, model=model, window=window, width=_width())
+        lines += filling_lines(filling, model=model, window=window, width=room())
     if len(found) > _SHOWN_FILLINGS:
         lines.append(f"+{len(found) - _SHOWN_FILLINGS} more at work; /context AGENT shows one.")
     session.ui.say("\n".join(lines))
@@ -154,11 +162,12 @@ async def _context(session: Session, argument: str) -> None:
 _SHOWN_FILLINGS = 4
 
 
-def _agents(session: Session) -> list[tuple[str, str]]:
-    run = _active(session)
-    return [] if run is None else [(name, "") for name in agents_of(run)]
-
-
+@command(
+    "verbose",
+    "show results of tools and reasoning in full, or on one line",
+    arguments="[on | off]",
+    complete=lambda _session: [("on", "in full"), ("off", "on one line")],
+)
 async def _verbose(session: Session, argument: str) -> None:
     if argument not in ("", "on", "off"):
         raise UserMistake(
@@ -176,6 +185,12 @@ _REPLY, _CODE = "reply", "code"
 _FENCE = re.compile(r" *+(```++|~~~++)([^`]*+)")
 
 
+@command(
+    "copy",
+    "the last reply, or block of code, or the Nth last, into the clipboard or a file",
+    arguments="[code] [N]",
+    complete=lambda _session: [("code", "the last block of code")],
+)
 async def _copy(session: Session, argument: str) -> None:
     what, _, number = (
         argument.partition(" ") if argument.startswith(_CODE) else (_REPLY, "", argument)
@@ -234,54 +249,10 @@ def _fenced(text: str) -> Iterator[str]:
             fence, inside = found[1], []
 
 
+@command("last", "show the last tool result or reasoning in full; again: the one before (Ctrl-O)")
 async def _last(session: Session, argument: str) -> None:
     session.ui.show_in_full("last")
 
-
-READING_COMMANDS = (
-    Command(
-        name="copy",
-        arguments="[code] [N]",
-        summary="the last reply, or block of code, or the Nth last, into the clipboard or a file",
-        action=_copy,
-        complete=lambda _session: [("code", "the last block of code")],
-    ),
-    Command(
-        name="state",
-        arguments="[KEY]",
-        summary="where the run stands, as a tree; or a value of its common_data",
-        action=_state,
-        complete=_keys,
-    ),
-    Command(
-        name="history",
-        arguments="[NUMBER | all]",
-        summary="the turns of the run: who, what, tools, tokens, cost",
-        action=_history,
-    ),
-    Command(
-        name="context",
-        arguments="[AGENT]",
-        summary="what fills the model's window, by kind",
-        action=_context,
-        complete=_agents,
-    ),
-    Command(
-        name="verbose",
-        arguments="[on | off]",
-        summary="show results of tools and reasoning in full, or on one line",
-        action=_verbose,
-        complete=lambda _session: [("on", "in full"), ("off", "on one line")],
-    ),
-    Command(
-        name="last",
-        summary="show the last tool result or reasoning in full; again: the one before (Ctrl-O)",
-        action=_last,
-    ),
-)
-
-
-_WIDEST_GRAPH: Final = 100
 
 NONE_ACTIVE: Final = "No workflow is active; this is the last one:"
 """Said above what is shown of a workflow that has ended."""
@@ -290,6 +261,16 @@ _FOLLOW: Final = ("follow", "keep it above the prompt while the run goes on")
 _OFF: Final = ("off", "stop following")
 
 
+def _graph_words(session: Session) -> list[tuple[str, str]]:
+    return [_FOLLOW, _OFF, *sorted(session.equipment.library.workflows().items())]
+
+
+@command(
+    "graph",
+    "draw the active workflow and where it is, or another; follow: keep it in sight",
+    arguments="[NAME | follow | off]",
+    complete=_graph_words,
+)
 async def _graph(session: Session, argument: str) -> None:
     if argument == _OFF[0]:
         session.ui.follow(None)
@@ -333,8 +314,7 @@ async def _draw(session: Session, run: Run, words: str = "") -> None:
 def _drawn(definition: Definition, run: Run | None) -> str:
     graph = graph_of(definition)
     marks = NO_MARKS if run is None else marks_of(run, graph)
-    # Two columns are the console's own, before each of its lines.
-    return drawing(graph, width=min(columns(), _WIDEST_GRAPH) - 2, marks=marks)
+    return drawing(graph, width=room(100), marks=marks)
 
 
 def workflow_of(machine: Machine | None) -> Machine | None:
@@ -349,16 +329,3 @@ async def workflow_before(session: Session) -> Run | None:
         return machine.run
     own = (m.run for m in reversed(session.runs.all()) if workflow_of(m) and m.run.is_over)
     return next(own, None) or await session.background.ended()
-
-
-def _graph_words(session: Session) -> list[tuple[str, str]]:
-    return [_FOLLOW, _OFF, *sorted(session.equipment.library.workflows().items())]
-
-
-GRAPH_COMMAND: Final = Command(
-    name="graph",
-    arguments="[NAME | follow | off]",
-    summary="draw the active workflow and where it is, or another; follow: keep it in sight",
-    action=_graph,
-    complete=_graph_words,
-)

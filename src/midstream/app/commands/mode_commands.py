@@ -3,21 +3,28 @@
 from textwrap import fill
 from typing import Final
 
-from midstream.app.commands.command import Command
-from midstream.app.commands.config_command import CONFIG_COMMANDS
+from midstream.app.commands.command import command, room
 from midstream.app.commands.permission_commands import WORDS
 from midstream.app.session import Session
 from midstream.language.errors import UserMistake, did_you_mean
 from midstream.language.names import EFFORTS, Effort, Mode
 from midstream.language.spec import Role, ToolSpec
 from midstream.models.endpoints import with_effort
-from midstream.system.own_process import columns
 from midstream.views.cells import two_columns
 
-WIDEST = 120
-"""Columns a table takes at most."""
+
+def _modes(session: Session) -> list[tuple[str, str]]:
+    roles = [(f"role:{name}", "chat") for name in sorted(session.equipment.library.roles())]
+    workflows = sorted(session.equipment.library.workflows().items())
+    return [*roles, *((f"workflow:{name}", words) for name, words in workflows)]
 
 
+@command(
+    "mode",
+    "show or change whom you talk to: role:NAME or workflow:NAME",
+    arguments="[TYPE:NAME]",
+    complete=_modes,
+)
 async def _mode(session: Session, argument: str) -> None:
     if not argument:
         session.ui.say(str(session.switching.mode))
@@ -30,17 +37,38 @@ async def _mode(session: Session, argument: str) -> None:
         await session.switching.enter(Mode.parse(argument))
 
 
+def _role_names(session: Session) -> list[tuple[str, str]]:
+    return [
+        (name, role.description) for name, role in sorted(session.equipment.library.roles().items())
+    ]
+
+
+@command("role", "chat with a role", arguments="NAME", complete=_role_names)
 async def _role(session: Session, argument: str) -> None:
     if not argument:
         raise UserMistake("Which role?", hint="/role NAME; /roles lists them.")
     await session.switching.enter(Mode.parse(f"role:{argument}"))
 
 
+@command("roles", "list the roles")
 async def _roles(session: Session, argument: str) -> None:
     roles = session.equipment.library.roles()
     session.ui.say(_table({name: role.description or role.level for name, role in roles.items()}))
 
 
+def _workflow_names(session: Session) -> list[tuple[str, str]]:
+    return [
+        *sorted(session.equipment.library.workflows().items()),
+        ("stop", "end the active workflow"),
+    ]
+
+
+@command(
+    "workflow",
+    "start a workflow, or end the active one",
+    arguments="NAME [input] | stop",
+    complete=_workflow_names,
+)
 async def _workflow(session: Session, argument: str) -> None:
     if not argument:
         raise UserMistake("Which workflow?", hint="/workflow NAME [input]; /workflows lists them.")
@@ -51,6 +79,7 @@ async def _workflow(session: Session, argument: str) -> None:
         await session.switching.enter(Mode.parse(f"workflow:{name}"), input.strip() or None)
 
 
+@command("workflows", "list the workflows")
 async def _workflows(session: Session, argument: str) -> None:
     found = session.equipment.library.workflows()
     way = "\n  /workflow NAME starts one." if found else ""
@@ -60,54 +89,7 @@ async def _workflows(session: Session, argument: str) -> None:
 def _table(rows: dict[str, str]) -> str:
     if not rows:
         return "There are none."
-    # Two columns are the console's own, before each of its lines.
-    return two_columns(sorted(rows.items()), width=min(columns(), WIDEST) - 2)
-
-
-def _modes(session: Session) -> list[tuple[str, str]]:
-    roles = [(f"role:{name}", "chat") for name in sorted(session.equipment.library.roles())]
-    workflows = sorted(session.equipment.library.workflows().items())
-    return [*roles, *((f"workflow:{name}", words) for name, words in workflows)]
-
-
-def _role_names(session: Session) -> list[tuple[str, str]]:
-    return [
-        (name, role.description) for name, role in sorted(session.equipment.library.roles().items())
-    ]
-
-
-def _workflow_names(session: Session) -> list[tuple[str, str]]:
-    return [
-        *sorted(session.equipment.library.workflows().items()),
-        ("stop", "end the active workflow"),
-    ]
-
-
-MODE_COMMANDS = (
-    Command(
-        name="mode",
-        arguments="[TYPE:NAME]",
-        summary="show or change whom you talk to: role:NAME or workflow:NAME",
-        action=_mode,
-        complete=_modes,
-    ),
-    Command(
-        name="role",
-        arguments="NAME",
-        summary="chat with a role",
-        action=_role,
-        complete=_role_names,
-    ),
-    Command(name="roles", summary="list the roles", action=_roles),
-    Command(
-        name="workflow",
-        arguments="NAME [input] | stop",
-        summary="start a workflow, or end the active one",
-        action=_workflow,
-        complete=_workflow_names,
-    ),
-    Command(name="workflows", summary="list the workflows", action=_workflows),
-)
+    return two_columns(sorted(rows.items()), width=room())
 
 
 DEFAULT: Final = "default"
@@ -120,6 +102,33 @@ _WAYS: Final = (
 )
 
 
+def _first(session: Session) -> list[tuple[str, str]]:
+    levels = [(level, f"now {used}") for level, used, _ in session.equipment.models.levels()]
+    return [*levels, *_names(session)]
+
+
+def _second(session: Session, before: str) -> list[tuple[str, str]]:
+    words = before.split()
+    if words[-1] == EFFORT:
+        return [(effort, "how hard it thinks") for effort in EFFORTS]
+    if len(words) == 1 and before in _named(session):
+        return [*_names(session), (EFFORT, "how hard it thinks")]
+    is_model = words[-1] not in (DEFAULT, *EFFORTS) and ":" in words[-1]
+    return [(EFFORT, "how hard it thinks")] if is_model else []
+
+
+async def _learn(session: Session) -> None:
+    await session.equipment.models.look_here()
+
+
+@command(
+    "model",
+    "show which model answers which level, or choose for one or all",
+    arguments="[LEVEL] [NAME | default] [--effort high]",
+    complete=_first,
+    then=_second,
+    learn=_learn,
+)
 async def _model(session: Session, argument: str) -> None:
     words = argument.split()
     if not words:
@@ -190,7 +199,7 @@ def _summary(session: Session) -> str:
         name for label, name in session.equipment.models.known() if label not in _named(session)
     ]
     others = f"Also: {', '.join(offered)}." if offered else ""
-    width = _width()
+    width = room()
     text = [fill(line, width) for line in (others, _WAYS) if line]
     return "\n".join([_levels(session), *text])
 
@@ -209,35 +218,11 @@ def _levels(session: Session) -> str:
         whose = f" · {', '.join(own[:_SHOWN_ROLES])}{more}" if own else ""
         instead = "" if used == setting else f" (the settings name {setting})"
         rows.append((level, f"{used}{instead}{whose}"))
-    return two_columns(rows, width=_width())
+    return two_columns(rows, width=room())
 
 
 def _with_its(role: Role, name: str) -> str:
     return name if role.effort is None else f"{name} ({role.effort})"
-
-
-def _width() -> int:
-    # Two columns are the console's own, before each of its lines.
-    return max(20, min(columns(), WIDEST) - 2)
-
-
-def _first(session: Session) -> list[tuple[str, str]]:
-    levels = [(level, f"now {used}") for level, used, _ in session.equipment.models.levels()]
-    return [*levels, *_names(session)]
-
-
-def _second(session: Session, before: str) -> list[tuple[str, str]]:
-    words = before.split()
-    if words[-1] == EFFORT:
-        return [(effort, "how hard it thinks") for effort in EFFORTS]
-    if len(words) == 1 and before in _named(session):
-        return [*_names(session), (EFFORT, "how hard it thinks")]
-    is_model = words[-1] not in (DEFAULT, *EFFORTS) and ":" in words[-1]
-    return [(EFFORT, "how hard it thinks")] if is_model else []
-
-
-async def _learn(session: Session) -> None:
-    await session.equipment.models.look_here()
 
 
 def _names(session: Session) -> list[tuple[str, str]]:
@@ -249,31 +234,23 @@ def _names(session: Session) -> list[tuple[str, str]]:
     return [*named, (DEFAULT, "what the settings name"), *others]
 
 
-MODEL_COMMAND: Final = Command(
-    name="model",
-    arguments="[LEVEL] [NAME | default] [--effort high]",
-    summary="show which model answers which level, or choose for one or all",
-    action=_model,
-    complete=_first,
-    then=_second,
-    learn=_learn,
-)
-
-
+@command("exit", "leave; runs are kept", aliases=("quit",))
 async def _exit(session: Session, argument: str) -> None:
     session.is_leaving = True
 
 
+@command("clear", "begin a new chat; /sessions goes back to this one")
 async def _clear(session: Session, argument: str) -> None:
     await session.switching.clear()
 
 
+@command("tools", "list the tools agents may use")
 async def _tools(session: Session, argument: str) -> None:
     rows = [
         (name, f"{_freedom(spec)} · {_first_line(spec.description)}")
         for name, spec in sorted(session.equipment.tools.items())
     ]
-    session.ui.say(two_columns(rows, width=min(columns(), WIDEST) - 2))
+    session.ui.say(two_columns(rows, width=room()))
 
 
 def _freedom(spec: ToolSpec) -> str:
@@ -282,14 +259,3 @@ def _freedom(spec: ToolSpec) -> str:
 
 def _first_line(text: str) -> str:
     return text.partition("\n")[0]
-
-
-SESSION_COMMANDS = (
-    Command(name="exit", summary="leave; runs are kept", action=_exit, aliases=("quit",)),
-    Command(
-        name="clear", summary="begin a new chat; /sessions goes back to this one", action=_clear
-    ),
-    MODEL_COMMAND,
-    Command(name="tools", summary="list the tools agents may use", action=_tools),
-    *CONFIG_COMMANDS,
-)

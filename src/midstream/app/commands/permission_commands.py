@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from midstream.app.commands.command import Command
+from midstream.app.commands.command import command
 from midstream.app.session import Session
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake
@@ -68,6 +68,18 @@ def next_mode(permits: "Permissions") -> str:
     return _BRIEFLY[wanted]
 
 
+def _completed(session: Session) -> list[tuple[str, str]]:
+    granted = _granted(session)
+    modes = [(mode, WORDS[mode]) for mode in CYCLE]
+    return [*modes, *((f"revoke {number}", text) for number, (_, text) in enumerate(granted, 1))]
+
+
+@command(
+    "permissions",
+    "show or choose what may happen unasked, or take a grant back",
+    arguments="[ask | auto | plan | revoke NUMBER]",
+    complete=_completed,
+)
 async def _permissions(session: Session, argument: str) -> None:
     word, _, what = argument.partition(" ")
     if word == "revoke" and what.strip():
@@ -155,23 +167,6 @@ async def _revoke(session: Session, what: str) -> None:
         session.ui.say(f"Taken back: {text}. midstream asks about it again.")
 
 
-def _completed(session: Session) -> list[tuple[str, str]]:
-    granted = _granted(session)
-    modes = [(mode, WORDS[mode]) for mode in CYCLE]
-    return [*modes, *((f"revoke {number}", text) for number, (_, text) in enumerate(granted, 1))]
-
-
-PERMISSION_COMMANDS = (
-    Command(
-        name="permissions",
-        arguments="[ask | auto | plan | revoke NUMBER]",
-        summary="show or choose what may happen unasked, or take a grant back",
-        action=_permissions,
-        complete=_completed,
-    ),
-)
-
-
 SLOW_S: Final = 1.0
 """How long a server may take to answer before a person is told that it is waited for."""
 
@@ -184,6 +179,19 @@ def _mcp_of(session: Session) -> Approvals:
     return session.equipment.mcp
 
 
+def _ways(_session: Session) -> list[tuple[str, str]]:
+    return [
+        ("approve", "look at a server and what it offers"),
+        ("forget", "take an approval back"),
+    ]
+
+
+@command(
+    "mcp",
+    "list MCP servers, approve what one offers, or take that back",
+    arguments="[approve | forget] [NAME]",
+    complete=_ways,
+)
 async def _mcp(session: Session, argument: str) -> None:
     if session.equipment.mcp is None and not argument:
         session.ui.say(NONE)
@@ -208,21 +216,3 @@ async def _mcp(session: Session, argument: str) -> None:
             session.ui.say(await mcp.forget(name))
         case _:
             raise UserMistake("/mcp has no such command.", hint="/mcp [approve | forget] NAME")
-
-
-def _ways(_session: Session) -> list[tuple[str, str]]:
-    return [
-        ("approve", "look at a server and what it offers"),
-        ("forget", "take an approval back"),
-    ]
-
-
-MCP_COMMANDS = (
-    Command(
-        name="mcp",
-        arguments="[approve | forget] [NAME]",
-        summary="list MCP servers, approve what one offers, or take that back",
-        action=_mcp,
-        complete=_ways,
-    ),
-)

@@ -4,9 +4,7 @@ from functools import partial
 from typing import cast
 
 from midstream.app.agents_file_draft import write_agents_file
-from midstream.app.commands.command import Command
-from midstream.app.commands.cost_command import COST_COMMAND
-from midstream.app.commands.look_commands import GRAPH_COMMAND
+from midstream.app.commands.command import command
 from midstream.app.session import Session
 from midstream.app.worker_lines import worker_lines, workers_of
 from midstream.config.agents_file import guidance_here, memory_file, remember
@@ -21,14 +19,17 @@ from midstream.views.run_status import is_at_work
 from midstream.views.todo_list import shown_items, todo_lines
 
 
+@command("queue", "deliver TEXT when the current state is done", arguments="TEXT")
 async def _queue(session: Session, argument: str) -> None:
     await _say(session, argument, "queue")
 
 
+@command("steer", "add TEXT to the running turn's next model request", arguments="TEXT")
 async def _steer(session: Session, argument: str) -> None:
     await _say(session, argument, "steer")
 
 
+@command("interrupt", "interrupt at once with TEXT, whatever the state's policy", arguments="TEXT")
 async def _interrupt(session: Session, argument: str) -> None:
     await _say(session, argument, "interrupt")
 
@@ -39,6 +40,11 @@ async def _say(session: Session, words: str, policy: Policy) -> None:
     await session.input.say(words, policy)
 
 
+@command(
+    "btw",
+    "ask beside the conversation, which hears nothing of it; alone: take it over",
+    arguments="[QUESTION]",
+)
 async def _btw(session: Session, argument: str) -> None:
     if argument:
         await session.side_questions.ask(argument)
@@ -46,6 +52,7 @@ async def _btw(session: Session, argument: str) -> None:
         session.side_questions.take_over()
 
 
+@command("stop", "stop the current turn and hold (Esc)")
 async def _stop(session: Session, argument: str) -> None:
     machine = session.active()
     if machine is None or not is_at_work(machine.run):
@@ -55,51 +62,40 @@ async def _stop(session: Session, argument: str) -> None:
     await machine.halt()
 
 
-RUN_COMMANDS = (
-    GRAPH_COMMAND,
-    COST_COMMAND,
-    Command(
-        name="queue",
-        arguments="TEXT",
-        summary="deliver TEXT when the current state is done",
-        action=_queue,
-    ),
-    Command(
-        name="steer",
-        arguments="TEXT",
-        summary="add TEXT to the running turn's next model request",
-        action=_steer,
-    ),
-    Command(
-        name="interrupt",
-        arguments="TEXT",
-        summary="interrupt at once with TEXT, whatever the state's policy",
-        action=_interrupt,
-    ),
-    Command(name="stop", summary="stop the current turn and hold (Esc)", action=_stop),
-    Command(
-        name="btw",
-        arguments="[QUESTION]",
-        summary="ask beside the conversation, which hears nothing of it; alone: take it over",
-        action=_btw,
-    ),
-)
-
-
 CHOICES = ("old", "new", "stop")
 
 
+@command("workers", "list the workers of a journal that machines share, and their runs")
 async def _workers(session: Session, argument: str) -> None:
     engine = session.equipment.engine
     found = await workers_of(engine.store)
     session.ui.say("\n".join(worker_lines(found, now=engine.world.clock.now())))
 
 
+@command("runs", "list the runs of this workspace")
 async def _runs(session: Session, argument: str) -> None:
     lines = await session.background.lines()
     session.ui.say("\n".join(lines) or "Nothing has run yet.")
 
 
+def _names(session: Session) -> list[tuple[str, str]]:
+    return session.background.names()
+
+
+def _choices(_session: Session, before: str) -> list[tuple[str, str]]:
+    if " " in before or before in CHOICES:
+        return []
+    words = ("its workflow as it was", "its workflow as it is now", "end it")
+    return list(zip(CHOICES, words, strict=True))
+
+
+@command(
+    "resume",
+    "go on with a run that was left or cut off",
+    arguments="[RUN] [old | new | stop]",
+    complete=_names,
+    then=_choices,
+)
 async def _resume(session: Session, argument: str) -> None:
     run, _, choice = argument.partition(" ")
     if run in CHOICES and not choice:
@@ -117,16 +113,24 @@ async def _resume(session: Session, argument: str) -> None:
     await session.background.resume(run, cast(Choice, choice))
 
 
+@command(
+    "attach",
+    "send your lines to a run, also to one in another process",
+    arguments="RUN",
+    complete=_names,
+)
 async def _attach(session: Session, argument: str) -> None:
     if not argument:
         raise UserMistake("Which run?", hint="/attach RUN; /runs lists them.")
     await session.background.attach(argument)
 
 
+@command("detach", "send your lines to the chat again; the run goes on")
 async def _detach(session: Session, argument: str) -> None:
     await session.background.detach()
 
 
+@command("send", "send a message to any run", arguments="RUN TEXT", complete=_names)
 async def _send(session: Session, argument: str) -> None:
     run, _, text = argument.partition(" ")
     if not text.strip():
@@ -134,6 +138,12 @@ async def _send(session: Session, argument: str) -> None:
     await session.background.send(run, text.strip())
 
 
+@command(
+    "answer",
+    "answer a run's question without attaching to it",
+    arguments="RUN TEXT",
+    complete=_names,
+)
 async def _answer(session: Session, argument: str) -> None:
     run, _, text = argument.partition(" ")
     if run.startswith("#"):
@@ -143,61 +153,16 @@ async def _answer(session: Session, argument: str) -> None:
     await session.background.answer(run, text.strip())
 
 
-def _names(session: Session) -> list[tuple[str, str]]:
-    return session.background.names()
+def _chat_names(session: Session) -> list[tuple[str, str]]:
+    return session.chats.names()
 
 
-def _choices(_session: Session, before: str) -> list[tuple[str, str]]:
-    if " " in before or before in CHOICES:
-        return []
-    words = ("its workflow as it was", "its workflow as it is now", "end it")
-    return list(zip(CHOICES, words, strict=True))
-
-
-STORED_COMMANDS = (
-    Command(name="runs", summary="list the runs of this workspace", action=_runs),
-    Command(
-        name="workers",
-        summary="list the workers of a journal that machines share, and their runs",
-        action=_workers,
-    ),
-    Command(
-        name="resume",
-        arguments="[RUN] [old | new | stop]",
-        summary="go on with a run that was left or cut off",
-        action=_resume,
-        complete=_names,
-        then=_choices,
-    ),
-    Command(
-        name="attach",
-        arguments="RUN",
-        summary="send your lines to a run, also to one in another process",
-        action=_attach,
-        complete=_names,
-    ),
-    Command(
-        name="detach",
-        summary="send your lines to the chat again; the run goes on",
-        action=_detach,
-    ),
-    Command(
-        name="send",
-        arguments="RUN TEXT",
-        summary="send a message to any run",
-        action=_send,
-        complete=_names,
-    ),
-    Command(
-        name="answer",
-        arguments="RUN TEXT",
-        summary="answer a run's question without attaching to it",
-        action=_answer,
-        complete=_names,
-    ),
+@command(
+    "sessions",
+    "list the chats of this folder, or go on with one",
+    arguments="[NUMBER | NAME]",
+    complete=_chat_names,
 )
-
-
 async def _sessions(session: Session, argument: str) -> None:
     if argument:
         await session.chats.go(argument)
@@ -205,10 +170,21 @@ async def _sessions(session: Session, argument: str) -> None:
         session.ui.say("\n".join(await session.chats.lines()))
 
 
+@command("rename", "give this chat or run a name", arguments="NAME")
 async def _rename(session: Session, argument: str) -> None:
     await session.chats.rename(argument)
 
 
+def _todo_words(_session: Session) -> list[tuple[str, str]]:
+    return [("add", "put words at its end"), ("done", "an item is done"), ("drop", "an item goes")]
+
+
+@command(
+    "todo",
+    "show the todo list of the run, or change it",
+    arguments="[add WORDS | done N | drop N]",
+    complete=_todo_words,
+)
 async def _todo(session: Session, argument: str) -> None:
     machine = session.active()
     if machine is None or machine.run.definition is None:
@@ -221,6 +197,16 @@ async def _todo(session: Session, argument: str) -> None:
     session.ui.say("\n".join((*lines, f"Change it with {USAGE}")))
 
 
+def _tasks_words(session: Session) -> list[tuple[str, str]]:
+    return [("stop", "end one with all it started")]
+
+
+@command(
+    "tasks",
+    "list the run's commands in the background, or stop one",
+    arguments="[stop N]",
+    complete=_tasks_words,
+)
 async def _tasks(session: Session, argument: str) -> None:
     machine = session.active()
     commands = () if machine is None else machine.commands()
@@ -242,22 +228,25 @@ async def _tasks(session: Session, argument: str) -> None:
     session.ui.say("\n".join(lines) or "No command runs in the background.")
 
 
-def _tasks_words(session: Session) -> list[tuple[str, str]]:
-    return [("stop", "end one with all it started")]
-
-
-def _todo_words(_session: Session) -> list[tuple[str, str]]:
-    return [("add", "put words at its end"), ("done", "an item is done"), ("drop", "an item goes")]
-
-
+@command(
+    "compact",
+    "replace older turns by a summary; the journal keeps them",
+    arguments="[WHAT TO KEEP IN MIND]",
+)
 async def _compact(session: Session, argument: str) -> None:
     await session.chats.compact(argument)
 
 
+@command("init", "have an AGENTS.md written for this folder", arguments="[WHAT MATTERS]")
 async def _init(session: Session, argument: str) -> None:
     await write_agents_file(session, argument)
 
 
+@command(
+    "remember",
+    "have new chats in this folder told something; alone: show what is remembered",
+    arguments="[WORDS]",
+)
 async def _remember(session: Session, argument: str) -> None:
     config = session.config
     if not argument:
@@ -270,56 +259,3 @@ async def _remember(session: Session, argument: str) -> None:
     session.ui.say(
         f"Remembered for this folder: new chats are told. Change it in {shown_path(path)}"
     )
-
-
-def _chat_names(session: Session) -> list[tuple[str, str]]:
-    return session.chats.names()
-
-
-CHAT_COMMANDS = (
-    Command(
-        name="sessions",
-        arguments="[NUMBER | NAME]",
-        summary="list the chats of this folder, or go on with one",
-        action=_sessions,
-        complete=_chat_names,
-    ),
-    Command(
-        name="rename",
-        arguments="NAME",
-        summary="give this chat or run a name",
-        action=_rename,
-    ),
-    Command(
-        name="todo",
-        arguments="[add WORDS | done N | drop N]",
-        summary="show the todo list of the run, or change it",
-        action=_todo,
-        complete=_todo_words,
-    ),
-    Command(
-        name="tasks",
-        arguments="[stop N]",
-        summary="list the run's commands in the background, or stop one",
-        action=_tasks,
-        complete=_tasks_words,
-    ),
-    Command(
-        name="compact",
-        arguments="[WHAT TO KEEP IN MIND]",
-        summary="replace older turns by a summary; the journal keeps them",
-        action=_compact,
-    ),
-    Command(
-        name="init",
-        arguments="[WHAT MATTERS]",
-        summary="have an AGENTS.md written for this folder",
-        action=_init,
-    ),
-    Command(
-        name="remember",
-        arguments="[WORDS]",
-        summary="have new chats in this folder told something; alone: show what is remembered",
-        action=_remember,
-    ),
-)

@@ -2,24 +2,28 @@
 
 from typing import Final
 
+from midstream.app.commands import (
+    config_command,
+    cost_command,
+    history_commands,
+    look_commands,
+    mode_commands,
+    permission_commands,
+    run_commands,
+)
 from midstream.app.commands.command import Command
-from midstream.app.commands.history_commands import DIFF_COMMANDS, HISTORY_COMMANDS
-from midstream.app.commands.look_commands import READING_COMMANDS
-from midstream.app.commands.mode_commands import MODE_COMMANDS, SESSION_COMMANDS
-from midstream.app.commands.permission_commands import MCP_COMMANDS, PERMISSION_COMMANDS
-from midstream.app.commands.run_commands import CHAT_COMMANDS, RUN_COMMANDS, STORED_COMMANDS
 
-COMMANDS: Final[tuple[Command, ...]] = (
-    *MODE_COMMANDS,
-    *RUN_COMMANDS,
-    *READING_COMMANDS,
-    *STORED_COMMANDS,
-    *CHAT_COMMANDS,
-    *HISTORY_COMMANDS,
-    *DIFF_COMMANDS,
-    *PERMISSION_COMMANDS,
-    *MCP_COMMANDS,
-    *SESSION_COMMANDS,
+_WRITTEN_IN: Final = (
+    mode_commands,
+    run_commands,
+    cost_command,
+    look_commands,
+    history_commands,
+    permission_commands,
+    config_command,
+)
+COMMANDS: Final[tuple[Command, ...]] = tuple(
+    each for module in _WRITTEN_IN for each in vars(module).values() if isinstance(each, Command)
 )
 
 
