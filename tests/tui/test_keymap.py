@@ -96,11 +96,11 @@ async def test_help_tells_every_command_and_the_keys_within_the_width(
 def test_every_key_of_the_table_is_bound_to_what_it_says() -> None:
     found = prompt()
     bound = {binding.keys for binding in keys.bindings(found).bindings}
-    wanted = {tuple(map(_parse_key, each)) for row in KEYMAP for each in row.keys}
+    wanted = {tuple(map(_parse_key, each)) for row in KEYMAP if row.action for each in row.keys}
 
     assert bound == wanted
     assert {row.action for row in KEYMAP if row.action} == set(keys.handlers(found))
-    assert all(bool(row.keys) == bool(row.action) for row in KEYMAP)
+    assert all(row.keys for row in KEYMAP)
 
 
 OWN = {

@@ -49,7 +49,7 @@ def bindings(at: Prompt) -> KeyBindings:
         applies: Filter = ~is_searching
         for when in row.when:
             applies &= times[when]
-        for sequence in row.keys:
+        for sequence in row.keys if row.action else ():
             bound.add(*sequence, filter=applies)(found[row.action])
     # In a search, too, these are no characters, and mean the same.
     bound.add("c-z", filter=is_searching)(lambda _: None)

@@ -48,14 +48,67 @@ WHEN: Final[Mapping[When, str]] = {
 }
 """The words for it, none where they would only confuse. `keys` tells how each is found out."""
 
+CTRL_ENTER: Final = "c-f24"
+"""What prompt_toolkit is told that key is (`tui.toolkit_keys`)."""
+
+Pressed: TypeAlias = tuple[str, ...]
+"""A key as prompt_toolkit has it: `("c-t",)`, or `("escape", "x")` with Alt held."""
+
+_NAMED: Final[Mapping[str, str]] = {
+    "enter": "enter",
+    "tab": "tab",
+    "shift-tab": "s-tab",
+    "space": " ",
+    "esc": "escape",
+    "escape": "escape",
+    "backspace": "backspace",
+    "ctrl-enter": CTRL_ENTER,
+    "ctrl-space": "c-@",
+    **{
+        f"{held}{name}": f"{short}{name}"
+        for held, short in (("", ""), ("ctrl-", "c-"), ("shift-", "s-"))
+        for name in ("up", "down", "left", "right", "home", "end", "insert", "delete")
+    },
+    "pageup": "pageup",
+    "pagedown": "pagedown",
+    **{f"f{number}": f"f{number}" for number in range(1, 13)},
+}
+_SAME: Final = {"c-m": "enter", "c-i": "tab", "c-h": "backspace", "c-[": "escape"}
+"""Keys no terminal tells apart."""
+
+_CHARACTER: Final = re.compile(r"[a-z0-9?]\Z")
+
+
+def pressed(name: str) -> Pressed | None:
+    """Return the key of such a name, such as `Ctrl-T`, as prompt_toolkit has it; None: there is none."""
+    text = name.strip()
+    if len(text) == 1 and text.isprintable() and text.isascii():
+        return (text,)
+    lower = text.lower()
+    if lower in _NAMED:
+        return (_NAMED[lower],)
+    if re.fullmatch(r"ctrl-[a-z\\\]^_]", lower):
+        key = f"c-{lower[5:]}"
+        return (_SAME.get(key, key),)
+    if lower.startswith("alt-") and len(text) > 4:
+        behind = pressed(text[4:])
+        if behind is not None and len(behind) == 1 and behind[0] != "escape":
+            return ("escape", *behind)
+    return None
+
+
 Group: TypeAlias = Literal["Sending", "Writing", "Stopping", "Going back", "Reading", "Deciding"]
+
+
+def _all_pressed(names: Sequence[str]) -> tuple[Pressed, ...]:
+    return tuple(key for name in names if (key := pressed(name)) is not None)
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
     """What a key does at a certain time.
 
-    `name` is for people, such as `Alt-Enter`. `keys` are prompt_toolkit's names of it, each a
-    sequence such as `("escape", "enter")`; several are several keys that do the same. `action`
+    `name` is for people, such as `Alt-Enter`. `keys` are prompt_toolkit's names of it, by default those
+    that follow from its name; several are several keys that do the same. `action`
     names the handler in `keys.handlers`; "" where prompt_toolkit's own editing has the key already.
     It has its meaning only if all of `when` hold. `plain` is another way to the same, for terminals
     that cannot tell the key from others. `own` is what a person may do about it: give it other keys
@@ -65,15 +118,15 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     group: Group
     name: str
     does: str
-    keys: tuple[tuple[str, ...], ...] = ()
+    keys: tuple[Pressed, ...] = ()
     action: str = ""
     when: tuple[When, ...] = ()
     plain: str = ""
     own: Literal["free", "needed", "more", "fixed"] = "free"
 
-
-CTRL_ENTER: Final = "c-f24"
-"""What prompt_toolkit is told that key is (`tui.toolkit_keys`)."""
+    def __post_init__(self) -> None:
+        if not self.keys:
+            msgspec.structs.force_setattr(self, "keys", _all_pressed(self.name.split(", ")))
 
 
 class Beginning(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +140,6 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Sending",
         name="Enter",
-        keys=(("enter",),),
         action="send",
         own="needed",
         does="send; the bottom line says what that does now",
@@ -95,7 +147,6 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Sending",
         name="Tab",
-        keys=(("tab",),),
         action="queue",
         when=("queues",),
         does="queue the line: it waits until what runs is done",
@@ -104,7 +155,6 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Sending",
         name="Ctrl-Enter",
-        keys=((CTRL_ENTER,),),
         action="steer",
         does="let the line join the running turn, which hears it with its next request",
         plain="`/steer text`",
@@ -120,7 +170,6 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Writing",
         name="Tab",
-        keys=(("tab",),),
         action="next_question",
         when=("empty",),
         does="mark the next question",
@@ -129,7 +178,6 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Writing",
         name="Tab",
-        keys=(("tab",),),
         action="complete",
         when=("text",),
         does="complete, as far as it is certain; again: the next choice",
@@ -148,13 +196,14 @@ KEYMAP: Final[tuple[Key, ...]] = (
         keys=(("<bracketed-paste>",),),
         action="paste",
         own="fixed",
-        does="insert the text; a long one is folded into `[pasted 214 lines #1]` and sent whole; the path "
-        "of a picture that was dropped here becomes the picture",
+        does=(
+            "insert the text; a long one is folded into `[pasted 214 lines #1]` and sent whole; the path "
+            "of a picture that was dropped here becomes the picture"
+        ),
     ),
     Key(
         group="Writing",
         name="Ctrl-V",
-        keys=(("c-v",),),
         action="paste_picture",
         when=("writes",),
         does="insert the picture in the clipboard, or its text",
@@ -163,7 +212,6 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Writing",
         name="/",
-        keys=(("/",),),
         action="begin_anew",
         own="fixed",
         when=("returned",),
@@ -172,7 +220,6 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Writing",
         name="Ctrl-T",
-        keys=(("c-t",),),
         action="unfold",
         does="show a folded paste, or the output of a command, in full in the line",
         plain="Ctrl-G shows it in the editor",
@@ -180,14 +227,12 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Writing",
         name="Ctrl-G",
-        keys=(("c-g",),),
         action="edit_outside",
         does="open the line in `$VISUAL` or `$EDITOR`; what goes on meanwhile is shown afterwards",
     ),
     Key(
         group="Writing",
         name="Alt-!",
-        keys=(("escape", "!"),),
         action="join_output",
         does="put the output of the last `!command` into the line; nothing is sent by itself",
         plain="`!` and Enter, or Enter on the offer",
@@ -205,7 +250,6 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Stopping",
         name="Esc",
-        keys=(("escape",),),
         action="escape",
         own="more",
         when=("vi_done",),
@@ -215,7 +259,6 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Stopping",
         name="Ctrl-C",
-        keys=(("c-c",),),
         action="interrupt",
         own="more",
         does="clear the line; on an empty line stop the turn; again: leave",
@@ -223,7 +266,6 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Stopping",
         name="Ctrl-D",
-        keys=(("c-d",),),
         action="leave",
         own="needed",
         when=("empty",),
@@ -233,7 +275,6 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Stopping",
         name="Ctrl-Z",
-        keys=(("c-z",),),
         action="stay",
         own="fixed",
         does="not used: it would stop every run; leave instead, `midstream --continue` returns",
@@ -241,7 +282,6 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Deciding",
         name="Up, Down",
-        keys=(("up",), ("down",)),
         action="arrow",
         own="fixed",
         when=("no_menu", "card"),
@@ -261,7 +301,6 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Deciding",
         name="Space",
-        keys=((" ",),),
         action="pick",
         own="fixed",
         when=("picks",),
@@ -271,7 +310,6 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Going back",
         name="Up, Ctrl-P",
-        keys=(("up",), ("c-p",)),
         action="up",
         own="more",
         when=("no_menu",),
@@ -290,7 +328,6 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Deciding",
         name="Shift-Tab",
-        keys=(("s-tab",),),
         action="next_mode",
         when=("no_menu",),
         does="change the permission mode: ask, auto, plan; from the next call on",
@@ -299,7 +336,6 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Reading",
         name="?",
-        keys=(("?",),),
         action="show_keys",
         when=("empty",),
         does="show the keys",
@@ -308,22 +344,14 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Reading",
         name="Ctrl-O",
-        keys=(("c-o",),),
         action="show_last",
         does="show the last tool result or reasoning in full; again: the one before",
         plain="`/last`; `/verbose on` for all",
     ),
-    Key(
-        group="Reading",
-        name="Ctrl-L",
-        keys=(("c-l",),),
-        action="redraw",
-        does="redraw the screen",
-    ),
+    Key(group="Reading", name="Ctrl-L", action="redraw", does="redraw the screen"),
     Key(
         group="Deciding",
         name="a",
-        keys=(("a",),),
         action="is_answer",
         own="needed",
         when=("unclear",),
@@ -332,25 +360,15 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Deciding",
         name="n",
-        keys=(("n",),),
         action="is_instruction",
         own="needed",
         when=("unclear",),
         does="the line is a new instruction",
     ),
-    Key(
-        group="Deciding",
-        name="e",
-        keys=(("e",),),
-        action="keep_editing",
-        own="free",
-        when=("unclear",),
-        does="keep editing",
-    ),
+    Key(group="Deciding", name="e", action="keep_editing", when=("unclear",), does="keep editing"),
     Key(
         group="Deciding",
         name="y",
-        keys=(("y",),),
         action="allow",
         own="needed",
         when=("approval",),
@@ -359,45 +377,29 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Deciding",
         name="r",
-        keys=(("r",),),
         action="allow_for_run",
-        own="free",
         when=("approval",),
         does="yes, for this run",
     ),
-    Key(
-        group="Deciding",
-        name="n",
-        keys=(("n",),),
-        action="deny",
-        own="needed",
-        when=("approval",),
-        does="no",
-    ),
+    Key(group="Deciding", name="n", action="deny", own="needed", when=("approval",), does="no"),
     Key(
         group="Deciding",
         name="w",
-        keys=(("w",),),
         action="deny_with_note",
-        own="free",
         when=("approval",),
         does="no, and say why",
     ),
     Key(
         group="Deciding",
         name="e",
-        keys=(("e",),),
         action="change_command",
-        own="free",
         when=("approval",),
         does="change the command first",
     ),
     Key(
         group="Deciding",
         name="a",
-        keys=(("a",),),
         action="allow_in_auto",
-        own="free",
         when=("approval",),
         does="of a plan: yes, in auto; `y` is yes in ask then",
     ),
@@ -431,32 +433,6 @@ class Misfit(msgspec.Struct, frozen=True, kw_only=True):
     hint: str
 
 
-Pressed: TypeAlias = tuple[str, ...]
-"""A key as prompt_toolkit has it: `("c-t",)`, or `("escape", "x")` with Alt held."""
-
-_NAMED: Final[Mapping[str, str]] = {
-    "enter": "enter",
-    "tab": "tab",
-    "shift-tab": "s-tab",
-    "space": " ",
-    "esc": "escape",
-    "escape": "escape",
-    "backspace": "backspace",
-    "ctrl-enter": CTRL_ENTER,
-    "ctrl-space": "c-@",
-    **{
-        f"{held}{name}": f"{short}{name}"
-        for held, short in (("", ""), ("ctrl-", "c-"), ("shift-", "s-"))
-        for name in ("up", "down", "left", "right", "home", "end", "insert", "delete")
-    },
-    "pageup": "pageup",
-    "pagedown": "pagedown",
-    **{f"f{number}": f"f{number}" for number in range(1, 13)},
-}
-_SAME: Final = {"c-m": "enter", "c-i": "tab", "c-h": "backspace", "c-[": "escape"}
-"""Keys no terminal tells apart."""
-
-_CHARACTER: Final = re.compile(r"[a-z0-9?]\Z")
 KEY_FORMS: Final = "Ctrl-T, Alt-X, F5, Shift-Tab, PageUp, Ctrl-Enter and the like"
 
 
@@ -467,24 +443,6 @@ def actions() -> dict[str, Key]:
         if row.action and row.own != "fixed":
             found.setdefault(row.action, row)
     return found
-
-
-def pressed(name: str) -> Pressed | None:
-    """Return the key of such a name, such as `Ctrl-T`, as prompt_toolkit has it; None: there is none."""
-    text = name.strip()
-    if len(text) == 1 and text.isprintable() and text.isascii():
-        return (text,)
-    lower = text.lower()
-    if lower in _NAMED:
-        return (_NAMED[lower],)
-    if re.fullmatch(r"ctrl-[a-z\\\]^_]", lower):
-        key = f"c-{lower[5:]}"
-        return (_SAME.get(key, key),)
-    if lower.startswith("alt-") and len(text) > 4:
-        behind = pressed(text[4:])
-        if behind is not None and len(behind) == 1 and behind[0] != "escape":
-            return ("escape", *behind)
-    return None
 
 
 def rebound(wanted: Mapping[str, Sequence[str]]) -> tuple[tuple[Key, ...], tuple[Misfit, ...]]:
@@ -572,12 +530,10 @@ def _together(one: Key, other: Key) -> bool:
 
 
 def _keys_of(row: Key, taken: Mapping[str, Sequence[str]]) -> tuple[Pressed, ...]:
-    """Return the keys of a row, of one that is left to the editor those its name says."""
-    if not row.action:
-        return tuple(key for name in row.name.split(", ") if (key := pressed(name)) is not None)
+    """Return the keys of a row once some actions have been given others."""
     if row.action not in taken:
         return row.keys
-    own = tuple(key for name in taken[row.action] if (key := pressed(name)) is not None)
+    own = _all_pressed(taken[row.action])
     return tuple(dict.fromkeys((*row.keys, *own))) if row.own == "more" else own
 
 
