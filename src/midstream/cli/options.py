@@ -1,4 +1,4 @@
-"""The options many commands share, and the one value they become."""
+"""The options many commands share, each by its name in the one value they become (`Options`)."""
 
 import sys
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def _workspace(words: str) -> _Adds:
 JSON: Final = (
     click.option(
         "--json",
-        "as_json",
+        "is_json",
         is_flag=True,
         default=None,
         help="One JSON object a line, on stdout.",
@@ -43,6 +43,7 @@ SETTINGS: Final = (
     _workspace("The folder to work in"),
     click.option(
         "--trust-workspace/--no-trust-workspace",
+        "trusts_workspace",
         default=None,
         help="Use the workspace's .midstream/ this time, or leave it alone.",
     ),
@@ -56,6 +57,7 @@ SETTINGS: Final = (
 
 ALLOW: Final = click.option(
     "--allow",
+    "allowed",
     multiple=True,
     metavar="WHAT",
     help="Let a tool, or a capability such as 'exec: make test', run without asking.",
@@ -66,8 +68,8 @@ COMMON: Final = (*SETTINGS, ALLOW, *JSON)
 JOURNALED: Final = (
     click.option(
         "--no-journal",
-        is_flag=True,
-        default=None,
+        "journal",
+        flag_value="none",
         help="Keep nothing of the run; it cannot be resumed.",
     ),
     *COMMON,
@@ -75,6 +77,7 @@ JOURNALED: Final = (
 CONSOLE: Final = (
     click.option(
         "--screen-reader",
+        "is_screen_reader",
         is_flag=True,
         default=None,
         help="Plain lines, each said once, for a screen reader.",
@@ -112,12 +115,6 @@ def workflow_named(text: str) -> str:
     return text if file is None else f"{Path(file[0]).absolute()}:{file[1]}".removesuffix(":")
 
 
-_SHARED: Final = (
-    *("workspace", "model", "trust_workspace", "permission_mode", "allow", "as_json"),
-    *("no_journal", "continues", "resumes", "screen_reader"),
-)
-
-
 def with_options(*shared: _Adds) -> Callable[[F], F]:
     """Add shared options to a command, in that order."""
 
@@ -135,7 +132,9 @@ def takes(*shared: _Adds) -> Callable[[Callable[..., int]], Callable[..., int]]:
     def given(function: Callable[..., int]) -> Callable[..., int]:
         @wraps(function)
         def command(**values: Any) -> int:
-            own: dict[str, Any] = {key: values.pop(key) for key in _SHARED if key in values}
+            own: dict[str, Any] = {
+                key: values.pop(key) for key in Options.__struct_fields__ if key in values
+            }
             return function(options_of(own), **values)
 
         return with_options(*shared)(command)
@@ -156,31 +155,23 @@ def options_of(own: dict[str, Any]) -> Options:
     outer: dict[str, Any] = click.get_current_context().obj or {}
     given = {
         key: outer.get(key) if own.get(key) in _UNSAID else own[key]
-        for key in {*own, "workspace", "as_json"}
+        for key in {*own, "workspace", "is_json"}
     }
-    return Options(
-        workspace=(given["workspace"] or Path()).resolve(),
-        model=given.get("model"),
-        trusts_workspace=given.get("trust_workspace"),
-        allowed=tuple(given.get("allow") or ()),
-        permission_mode=_permission_mode(given.get("permission_mode")),
-        is_json=bool(given["as_json"]),
-        is_screen_reader=bool(given.get("screen_reader")),
-        continues=bool(given.get("continues")),
-        resumes=own.get("resumes"),  # "" asks for the list
-        journal="none" if given.get("no_journal") else "wanted",
-    )
+    said = {key: value for key, value in given.items() if value not in _UNSAID}
+    said["workspace"] = said.get("workspace", Path()).resolve()
+    _require_meant(said.get("permission_mode"))
+    return Options(**said)
 
 
-def _permission_mode(mode: PermissionMode | None) -> PermissionMode | None:
-    """Return the mode; `full` only once a person has typed that they mean it.
+def _require_meant(mode: PermissionMode | None) -> None:
+    """Return for `full` only once a person has typed that they mean it.
 
     Raises:
         UserMistake: nobody did.
     """
     meta = click.get_current_context().meta
     if mode != "full" or _FULL_MEANT in meta:
-        return mode
+        return
     if not (is_terminal(STDIN) and is_terminal(STDERR)):
         raise UserMistake(
             "--permission-mode full needs a word typed at a terminal.",
@@ -193,7 +184,6 @@ def _permission_mode(mode: PermissionMode | None) -> PermissionMode | None:
             hint=f"Type {FULL_WORD}, or choose another --permission-mode, such as auto.",
         )
     meta[_FULL_MEANT] = True
-    return mode
 
 
 FULL_WORD: Final = "everything"
