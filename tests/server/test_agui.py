@@ -124,12 +124,35 @@ async def test_a_question_is_an_interrupt_and_resume_answers_it(tmp_path: Path) 
         (interrupt,) = events[-1].outcome.interrupts
         assert interrupt.message == "How many?"
         assert interrupt.response_schema == schema
+        assert text(events).startswith("How many?\nThe answer is JSON that fits")
         answer = {"interruptId": interrupt.id, "status": "resolved", "payload": {"n": "two"}}
         refused = await client.all("workflow:haiku", resume=[answer])
         assert refused[-1].type == "RUN_ERROR"
         answer["payload"] = {"n": 2}
         events = await client.all("workflow:haiku", resume=[answer])
         assert (text(events), events[-1].result) == ("Two.", "Two.")
+        assert len(await client.engine.runs()) == 1
+
+
+async def test_an_answer_may_come_under_the_id_of_the_request_that_asked(tmp_path: Path) -> None:
+    # As CopilotKit resumes: the same runId, and all messages there are.
+    script = "Hello.", asks("Which colour?", choices=["red", "blue"]), "Red it is."
+    async with door(tmp_path, *script) as client:
+        await client.all("role:dude", "Hi")
+        events = await client.all("role:dude", "paint")
+        (interrupt,) = events[-1].outcome.interrupts
+        answer = {"interruptId": interrupt.id, "status": "resolved", "payload": "green"}
+        (refused, *_) = [
+            event
+            for event in await client.all("role:dude", runId="r2", resume=[answer])
+            if event.type == "RUN_ERROR"
+        ]
+        assert "'green' is not one of the choices" in refused.message
+        answer["payload"] = "red"
+        events = await client.all("role:dude", runId="r2", resume=[answer])
+        assert text(events) == "Red it is."
+        again = await client.all("role:dude", runId="r2", resume=[answer])
+        assert text(again) == "Red it is."
         assert len(await client.engine.runs()) == 1
 
 
@@ -169,7 +192,11 @@ async def test_an_approval_is_told_and_waited_for_and_given_elsewhere(tmp_path: 
             if event.type == "CUSTOM":
                 assert event.value["text"] == "write_file a.txt"
                 await (await client.engine.get(event.value["run"])).approve(event.value["question"])
-        assert text(events) == "Written."
+        told, _, rest = text(events).partition("or in the browser (midstream web), ")
+        assert told.startswith(
+            "Waits for a yes: write_file a.txt. A person decides: in the console"
+        )
+        assert rest.endswith("Written.")
         assert (tmp_path / "work" / "a.txt").read_text() == "a"
 
 
@@ -195,6 +222,15 @@ async def test_the_same_request_again_says_nothing_twice(tmp_path: Path) -> None
         assert text(first) == text(again) == "One."
 
 
+async def test_tools_a_page_offers_are_left_aside_and_that_is_said(tmp_path: Path) -> None:
+    tool = {"name": "paint", "description": "Paints the page", "parameters": {"type": "object"}}
+    async with door(tmp_path, "Hello.") as client:
+        events = await client.all("role:dude", "Hi", tools=[tool])
+        assert text(events) == "Hello."
+        (left_out,) = [event.value for event in events if event.type == "CUSTOM"]
+        assert left_out == ["tools"]
+
+
 async def test_a_turn_that_fails_ends_with_its_reason(tmp_path: Path) -> None:
     async with door(tmp_path) as client:
         events = await client.all("role:dude", "Hi")
@@ -204,10 +240,8 @@ async def test_a_turn_that_fails_ends_with_its_reason(tmp_path: Path) -> None:
 
 async def test_what_is_not_taken_is_refused_with_a_reason(tmp_path: Path) -> None:
     async with door(tmp_path) as client:
-        tool = {"name": "f", "description": "", "parameters": {}}
         rows: tuple[tuple[str, str, dict[str, Any], str], ...] = (
             ("role:nobody", "Hi", {}, "There is no agent 'role:nobody'."),
-            ("role:dude", "Hi", {"tools": [tool]}, "`tools`: agents here call their own"),
             ("role:dude", "", {"messages": []}, "Nothing is said"),
             (
                 "role:dude",
@@ -269,6 +303,7 @@ async def test_ag_uis_own_client_answers_a_question_and_has_the_state(tmp_path: 
             "messages": [
                 ["user", "ponds"],
                 ["assistant", None],
+                ["assistant", "How many?"],
                 ["tool", "2"],
                 ["assistant", "Two ponds."],
             ],

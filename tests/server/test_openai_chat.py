@@ -316,16 +316,52 @@ async def test_pictures_and_instructions_of_the_client_are_heard(tmp_path: Path)
         assert "Speak like a pirate." in text
 
 
+@pytest.mark.parametrize("is_stream", [True, False])
+async def test_tools_that_come_with_every_request_are_left_aside_and_that_is_said(
+    tmp_path: Path, is_stream: bool
+) -> None:
+    # As Open WebUI and opencode send them, and what another model called before.
+    tool: Any = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages: list[Any] = [
+        user("What day is it?"),
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "Monday", "tool_call_id": "1"},
+        assistant("It is Monday."),
+        user("Hi"),
+    ]
+    async with door(tmp_path, lambda request: request.messages[-1].text) as (client, _):
+        reply: Any = await client.chat.completions.create(
+            model="role:dude", messages=messages, tools=[tool], stream=is_stream
+        )
+        if is_stream:
+            chunks = [chunk async for chunk in reply]
+            text = "".join(c.choices[0].delta.content or "" for c in chunks)
+            stands = chunks[-1].model_extra["midstream"]
+        else:
+            message = reply.choices[0].message
+            text, stands = message.content, message.model_extra["midstream"]
+        assert "tool: Monday" in text
+        assert stands["left_out"] == ["tools"]
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
         ({"model": "role:nobody"}, "There is no model 'role:nobody'"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "their own tools"),
+        (
+            {
+                "tools": [{"type": "function", "function": {"name": "f"}}],
+                "tool_choice": {"type": "function", "function": {"name": "f"}},
+            },
+            "their own tools",
+        ),
         ({"n": 2}, "a run has one reply"),
         ({"response_format": {"type": "json_object"}}, "`output`"),
         ({"messages": []}, "`messages` is missing"),
         ({"messages": [assistant("Hi")]}, "has to be the user's"),
-        ({"messages": [{"role": "tool", "content": "1", "tool_call_id": "1"}]}, "no role"),
+        ({"messages": [{"role": "tool", "content": "1", "tool_call_id": "1"}]}, "the user's"),
+        ({"messages": [{"role": "critic", "content": "1"}]}, "no role"),
         (
             {"messages": [user([{"type": "image_url", "image_url": {"url": "http://x/y.png"}}])]},
             "is not fetched",

@@ -2,20 +2,24 @@
 
 `POST /agui/role:NAME` and `POST /agui/workflow:NAME` take a `RunAgentInput` and answer with a stream of
 events, from RUN_STARTED to RUN_FINISHED or RUN_ERROR: one turn of the run, by `conversations`. What AG-UI
-calls a run (`runId`) is a request here: the same one again says nothing twice.
+calls a run (`runId`) is a request here: the same one again, with the same answers, says nothing twice.
 
     words          TEXT_MESSAGE_*, one message for each reply of an agent; of a branch with its name
     reasoning      REASONING_*
     tools          TOOL_CALL_START, _ARGS, _END and _RESULT: midstream's own, which the client only shows
     states         STEP_STARTED, STEP_FINISHED
     common_data    STATE_SNAPSHOT, then STATE_DELTA
-    questions      the outcome `interrupt` of RUN_FINISHED; `resume` or the next message answers
-    approvals      a CUSTOM event `midstream.approval`; the stream goes on once a person has decided
+    questions      a message with its words, and the outcome `interrupt` of RUN_FINISHED; `resume` answers
+    approvals      a message that says where to decide, and a CUSTOM event `midstream.approval`; the stream
+                   goes on once a person has decided
+    left aside     a CUSTOM event `midstream.left_out`: the tools of a client, which no agent here calls
+
+A chat that draws neither outcomes nor CUSTOM events has the messages.
 
 Events are written by hand, and compared with AG-UI's own types in the tests.
 """
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -34,7 +38,7 @@ from midstream.language.errors import MidstreamError, UserMistake, did_you_mean
 from midstream.language.names import Json
 from midstream.server.answering import EventStream, body_of, picture_of
 from midstream.server.conversations import Asked, Conversations, Message, Spoken, talkable
-from midstream.server.words import DECIDED_ELSEWHERE
+from midstream.server.words import DECIDED_ELSEWHERE, in_words, waits_for_a_yes
 from midstream.views.calls_in_words import question_summary
 
 SOURCE: Final = "agui"
@@ -98,7 +102,7 @@ class _Run:
 
     async def _events(self, spoken: Spoken) -> AsyncGenerator[bytes]:
         told = Telling(spoken.run, self._given.thread, self._given.run)
-        for event in told.begun():
+        for event in told.begun(self._given.asked.left_out):
             yield _event(event)
         receipt = spoken.receipt
         if receipt is not None and receipt.handling == "reject":
@@ -131,9 +135,11 @@ class Telling:
         self._last = ""
         self._usages: dict[str, Event] = {}
 
-    def begun(self) -> Iterator[Event]:
-        """Yield what a request begins with."""
+    def begun(self, left_out: Sequence[str] = ()) -> Iterator[Event]:
+        """Yield what a request begins with; `left_out` is what of it is left aside."""
         yield {"type": "RUN_STARTED", **self._ids, "protocolVersion": VERSION}
+        if left_out:
+            yield {"type": "CUSTOM", "name": "midstream.left_out", "value": [*left_out]}
         self._data = self._run.data
         yield {"type": "STATE_SNAPSHOT", "snapshot": self._data}
 
@@ -184,7 +190,10 @@ class Telling:
             case e.QuestionAsked():
                 question = question_of(self._run.run.inbox, event.question_id)
                 if question is not None and is_for_people(question):
+                    yield from self._said(waits_for_a_yes(event, self._run.id))
                     yield self._approval(event)
+                elif event.text:
+                    yield from self._said(in_words(event))
             case e.RunFailed(error=error, hint=hint):
                 self.failed = str(UserMistake(error, hint=hint))
             case e.RunStopped(reason=reason):
@@ -331,11 +340,6 @@ async def _input(engine: Engine, request: Request) -> _Input:
     thread, run, given = body.get("threadId"), body.get("runId"), body.get("messages")
     if not (thread and isinstance(thread, str) and run and isinstance(run, str)):
         raise UserMistake("`threadId` or `runId` is missing.", hint="Both are text.")
-    if body.get("tools"):
-        raise UserMistake(
-            "`tools`: agents here call their own tools, not those of a client.",
-            hint="Leave them out; give the role the tools, or an MCP server.",
-        )
     if not isinstance(given, list):
         raise UserMistake("`messages` is missing.", hint="A list; the last is the user's.")
     answers = _answers(body.get("resume"))
@@ -352,7 +356,17 @@ async def _input(engine: Engine, request: Request) -> _Input:
             "Nothing is said: the last message has to be the user's.",
             hint="Add one, or answer what is asked with `resume`.",
         )
-    asked = Asked(model=agent, messages=tuple(messages), key=thread, once=run)
+    # Some clients answer a question under the id of the request in which it was asked.
+    once = f"{run}\0{msgspec.json.encode(answers).decode()}" if answers else run
+    left_out = ("tools",) if body.get("tools") else ()
+    asked = Asked(
+        model=agent,
+        messages=tuple(messages),
+        key=thread,
+        once=once,
+        left_out=left_out,
+        is_answer=bool(answers),
+    )
     return _Input(thread, run, asked, answers)
 
 

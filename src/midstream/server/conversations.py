@@ -65,7 +65,7 @@ async def talkable(engine: Engine) -> dict[str, str]:
 
 
 class Message(msgspec.Struct, frozen=True):
-    """A message as a client sends it: `role` is `user`, `assistant` or `system`."""
+    """A message as a client sends it: `role` is `user`, `assistant`, `system` or `tool`."""
 
     role: str
     text: str
@@ -76,7 +76,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     `model` is `role:NAME` or `workflow:NAME`; `run` a run by its id, `key` a conversation, "" for none.
     `person` is whose conversation it is, where the client says so. `is_whole`: the client always sends the
-    whole conversation. `once` makes the request repeatable.
+    whole conversation. `once` makes the request repeatable. `left_out` is what of it is left aside.
+    `is_answer`: it says no new words, its last message was said before.
     """
 
     model: str
@@ -86,6 +87,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     person: str = ""
     is_whole: bool = False
     once: str = ""
+    left_out: tuple[str, ...] = ()
+    is_answer: bool = False
     said: tuple[Message, ...] = ()
     """The messages without those of the system. Not given."""
     marks: tuple[str, ...] = ()
@@ -441,10 +444,10 @@ def _digest(text: str) -> str:
 def _length(asked: Asked, marks: Sequence[str]) -> int:
     """Return how many of a client's messages are the longest conversation of those digests, 0: none is.
 
-    The last message is new.
+    The last message is new, unless the request only answers.
     """
     known = frozenset(marks)
-    for count in range(len(asked.said) - 1, 0, -1):
+    for count in range(len(asked.said) - (not asked.is_answer), 0, -1):
         if asked.said[count - 1].role == "user" and asked.marks[count - 1] in known:
             return count
     return 0

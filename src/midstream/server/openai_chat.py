@@ -9,7 +9,9 @@ the wire: what of a request is understood and what is refused, and how a turn is
     once           the header Idempotency-Key: a retry has the same reply, and nothing is said twice
     the client     closes the connection: the turn is halted, and what was shown of it is kept
 
-What a model samples with (temperature, max_tokens, stop, seed ...) is the role's, and left aside.
+What a model samples with (temperature, max_tokens, stop, seed ...) is the role's, and left aside. So are
+a client's own tools: many clients send some with every request, and a model may call none. What insists
+on one is refused.
 """
 
 import time
@@ -38,6 +40,7 @@ _ROLES: Final = {
     "system": "system",
     "user": "user",
     "assistant": "assistant",
+    "tool": "tool",
 }
 
 _ENDED: Final = ("finished", "failed", "stopped")
@@ -244,6 +247,8 @@ class _Completion:
             found["output"] = run.output
         if self._spoken.is_overtaken:
             found["overtaken"] = True
+        if self._asked.left_out:
+            found["left_out"] = [*self._asked.left_out]
         return found
 
     def _usage(self) -> dict[str, Any]:
@@ -291,6 +296,7 @@ async def _asked(engine: Engine, request: Request) -> tuple[Asked, bool, bool]:
         person=str(headers.get("x-openwebui-user-id") or body.get("user") or ""),
         is_whole=bool(web_ui),
         once=headers.get("idempotency-key", ""),
+        left_out=tuple(name for name in ("tools", "functions") if body.get(name)),
     )
     options = body.get("stream_options")
     has_usage = isinstance(options, dict) and bool(options.get("include_usage"))
@@ -298,8 +304,8 @@ async def _asked(engine: Engine, request: Request) -> tuple[Asked, bool, bool]:
 
 
 def _refuse_what_is_not_done(body: Mapping[str, Any]) -> None:
-    for name in ("tools", "functions"):
-        if body.get(name):
+    for name in ("tool_choice", "function_call"):
+        if body.get(name) not in (None, "auto", "none"):
             raise BadRequest(
                 f"`{name}`: agents here call their own tools, not those of a client.",
                 hint="Leave it out; give the role the tools, or an MCP server.",
@@ -330,7 +336,7 @@ async def _messages(engine: Engine, given: Any) -> tuple[tuple[Message, ...], st
         if role is None:
             raise BadRequest(
                 f"`{where}` is of no role that is known here.",
-                hint=f"There are {', '.join(_ROLES)}; tools are called here, not by clients.",
+                hint=f"There are {', '.join(_ROLES)}.",
                 param=where,
             )
         found.append(Message(role, await _text(engine, each.get("content"), where)))

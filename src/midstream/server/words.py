@@ -11,7 +11,6 @@ from midstream.core.notices import TextDelta, ThinkingDelta
 from midstream.core.question import is_for_people
 from midstream.core.run import question_of
 from midstream.core.run_data import as_text
-from midstream.language.names import Json
 from midstream.views.calls_in_words import call_words, question_summary, result_words
 
 DECIDED_ELSEWHERE = (
@@ -82,12 +81,9 @@ class Words:
     def _question(self, asked: e.QuestionAsked) -> Iterator[Piece]:
         question = question_of(self._run.run.inbox, asked.question_id)
         if question is not None and is_for_people(question):
-            where = DECIDED_ELSEWHERE.format(run=self._run.id)
-            yield from self._said(f"Waits for a yes: {question_summary(asked)}. {where}")
+            yield from self._said(waits_for_a_yes(asked, self._run.id))
             return
-        lines = [asked.text, *(f"* {choice}" for choice in asked.choices)]
-        if asked.schema is not None:
-            lines.append(f"The answer is JSON that fits {_json(asked.schema)}")
+        lines = [in_words(asked)]
         # The run's id makes the question one that no other conversation has.
         is_chat = self._run.run.definition is not None and self._run.run.definition.kind == "chat"
         if not is_chat:
@@ -107,5 +103,15 @@ class Words:
             yield Piece("content", "\n\n")
 
 
-def _json(value: Json) -> str:
-    return msgspec.json.encode(value).decode()
+def waits_for_a_yes(asked: e.QuestionAsked, run: str) -> str:
+    """Return what a person is to decide of a run, and where."""
+    return f"Waits for a yes: {question_summary(asked)}. {DECIDED_ELSEWHERE.format(run=run)}"
+
+
+def in_words(asked: e.QuestionAsked) -> str:
+    """Return a question with its choices and what the answer has to fit."""
+    lines = [asked.text, *(f"* {choice}" for choice in asked.choices)]
+    if asked.schema is not None:
+        schema = msgspec.json.encode(asked.schema).decode()
+        lines.append(f"The answer is JSON that fits {schema}")
+    return "\n".join(lines)
