@@ -303,8 +303,8 @@ async def test_ag_uis_own_client_answers_a_question_and_has_the_state(tmp_path: 
             "messages": [
                 ["user", "ponds"],
                 ["assistant", None],
-                ["assistant", "How many?"],
                 ["tool", "2"],
+                ["assistant", "How many?"],
                 ["assistant", "Two ponds."],
             ],
         }
