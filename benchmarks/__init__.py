@@ -1,6 +1,6 @@
 """Benchmarks: what is measured, each beside its raw floor in the same run. See docs/performance.md.
 
-`python -m benchmarks` runs all of them, `python -m benchmarks.transitions` one. `--quick` only shows
+`python -m benchmarks` runs all of them, `python -m benchmarks transitions` one. `--quick` only shows
 that they work: its figures mean nothing.
 """
 

@@ -1,4 +1,8 @@
-"""All benchmarks in turn, and one table: `python -m benchmarks [--quick] [--json] [NAME ...]`."""
+"""All benchmarks in turn, and one table: `python -m benchmarks [--quick | --profile] [--json] [NAME ...]`.
+
+A benchmark is a module with `measure(is_quick)`, which returns its figures. With `comparison(is_quick)` it
+has a table of its own, too; with `explain()` it prints where the time or the memory goes.
+"""
 
 import argparse
 import os
@@ -49,10 +53,18 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--quick", action="store_true", help="only show that they work")
     parser.add_argument("--json", action="store_true", help="one JSON list on stdout")
+    parser.add_argument("--profile", action="store_true", help="where it goes, of those that know")
     chosen = parser.parse_args()
     unknown = sorted(set(chosen.names) - set(NAMES))
     if unknown:
         parser.error(f"no benchmark named {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    if chosen.profile:
+        for name in chosen.names or NAMES:
+            module = import_module(f"benchmarks.{name}")
+            if hasattr(module, "explain"):
+                print(f"\n{name}:", flush=True)
+                module.explain()
+        return
     figures: list[Figure] = []
     failed: list[str] = []
     for name in chosen.names or NAMES:
@@ -71,24 +83,10 @@ def main() -> None:
     if chosen.json:
         print(as_json(figures))
         sys.exit(bool(failed))
-    if not chosen.names or "first_prompt" in chosen.names:
-        print("\nImports before the first prompt:", flush=True)
-        import_module("benchmarks.first_prompt").explain()
-    if "durable_others" not in failed and "durable_others" in (chosen.names or NAMES):
-        others = import_module("benchmarks.durable_others")
-        print("\nA durable transition in other libraries:\n", flush=True)
-        print(others.comparison(others.compare(chosen.quick)), flush=True)
-    if "side_by_side" not in failed and "side_by_side" in (chosen.names or NAMES):
-        print("\nThe same tasks in other libraries:\n", flush=True)
-        print(import_module("benchmarks.side_by_side").comparison(chosen.quick), flush=True)
-    if "prompts" not in failed and "prompts" in (chosen.names or NAMES):
-        prompts = import_module("benchmarks.prompts")
-        print("\nConsoles side by side:\n", flush=True)
-        print(prompts.comparison(prompts.compare(chosen.quick)), flush=True)
-    if "first_request" not in failed and "first_request" in (chosen.names or NAMES):
-        first_request = import_module("benchmarks.first_request")
-        print("\nThe first request, side by side:\n", flush=True)
-        print(first_request.comparison(first_request.compare(chosen.quick)), flush=True)
+    for name in chosen.names or NAMES:
+        module = import_module(f"benchmarks.{name}")
+        if hasattr(module, "comparison") and name not in failed:
+            print(f"\n{name}:\n\n{module.comparison(chosen.quick)}", flush=True)
     print(f"\nPython {platform.python_version()}, {platform.system()}, {os.cpu_count()} cores\n")
     print(table(figures))
     if failed:

@@ -32,7 +32,7 @@ from benchmarks.many_machines import (
     transactions,
     worker,
 )
-from benchmarks.measuring import Figure, alone, in_turn, on_a_loop, progress
+from benchmarks.measuring import Figure, in_turn, on_a_loop, progress
 from midstream.runtime.storage import Placement
 from midstream.testing.store_contracts import started
 
@@ -271,7 +271,3 @@ def _appended(address: str, each: int, by: "subprocess.Popen[str] | None") -> fl
             return (perf_counter() - began) / (RUNS * each) * 1e6
 
     return on_a_loop(all_of_them)
-
-
-if __name__ == "__main__":
-    alone(measure)

@@ -9,7 +9,6 @@ Every library is taken at its best: SQLite in WAL mode with `synchronous=FULL`, 
 synchronous door where it has one. Where its own default is another journal mode, a row of its own tells.
 """
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -23,16 +22,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from benchmarks.durable_transitions import CACHE, raw_commits, stores
-from benchmarks.measuring import (
-    Figure,
-    as_json,
-    described,
-    number,
-    on_a_loop,
-    progress,
-    spread,
-    table,
-)
+from benchmarks.measuring import Figure, number, on_a_loop, progress, spread
 from benchmarks.programs.durable import message
 from benchmarks.transitions import FLOOR, MANY, floor
 
@@ -268,13 +258,13 @@ def _one_more(row: Row, count: int) -> Row:
     return msgspec.structs.replace(row, told=(*row.told, told), floors=(*row.floors, beside))
 
 
-def comparison(rows: Sequence[Row]) -> str:
-    """Return the rows as a markdown table."""
+def comparison(is_quick: bool) -> str:
+    """Return a durable transition in other libraries as a markdown table."""
     lines = [
         "| library | version | µs a transition | floor, µs | ratio | bytes a transition | kept how |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for row in rows:
+    for row in compare(is_quick):
         if not row.told:
             lines.append(f"| {row.other.name} | {row.trouble} | | | | | |")
             continue
@@ -301,31 +291,6 @@ def figure_of(row: Row) -> Figure:
     )
 
 
-def figures_of(rows: Sequence[Row]) -> list[Figure]:
-    """Return the measured rows as figures."""
-    return [figure_of(row) for row in rows if row.told]
-
-
 def measure(is_quick: bool) -> list[Figure]:
     """Return microseconds a transition of each library there is. `comparison` shows them all."""
-    return figures_of(compare(is_quick))
-
-
-def main() -> None:
-    """Run this benchmark as a program: the comparison, and nothing else."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.durable_others")
-    parser.add_argument("--quick", action="store_true", help="only show that it works")
-    parser.add_argument("--json", action="store_true", help="one JSON list on stdout")
-    chosen = parser.parse_args()
-    rows = compare(chosen.quick)
-    figures = figures_of(rows)
-    if chosen.json:
-        print(as_json(figures))
-        return
-    for figure in figures:
-        print(described(figure))
-    print(f"\n{table(figures)}\n\n{comparison(rows)}")
-
-
-if __name__ == "__main__":
-    main()
+    return [figure_of(row) for row in compare(is_quick) if row.told]

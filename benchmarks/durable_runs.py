@@ -15,7 +15,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 from benchmarks.durable_transitions import stores
-from benchmarks.measuring import Figure, alone, on_a_loop
+from benchmarks.measuring import Figure, on_a_loop
 from benchmarks.parked_memory import ASKING, CHOICES, Forgetful, finding_of, question_of, task_of
 from midstream.language.names import REQUEST_USERS_INPUT
 from midstream.language.plan import chat_definition
@@ -171,7 +171,4 @@ def _resident() -> int:
 
 
 if __name__ == "__main__":
-    if "--wait" in sys.argv:
-        asyncio.run(_wait(int(sys.argv[-2]), float(sys.argv[-1])))
-    else:
-        alone(measure)
+    asyncio.run(_wait(int(sys.argv[-2]), float(sys.argv[-1])))

@@ -16,7 +16,7 @@ from time import perf_counter
 
 import apsw
 
-from benchmarks.measuring import Figure, alone, in_turn, on_a_loop
+from benchmarks.measuring import Figure, in_turn, on_a_loop
 from benchmarks.programs.durable import MESSAGE_BYTES, WARM_UP, message
 from benchmarks.programs.durable import messages as new_messages
 from midstream.language.names import Json
@@ -214,7 +214,3 @@ def explain() -> None:
     in_a_folder(lambda path: on_a_loop(lambda: timed(path, 3_000))[0])
     profile.disable()
     pstats.Stats(profile).sort_stats("tottime").print_stats(25)
-
-
-if __name__ == "__main__":
-    alone(measure, explain)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from benchmarks.measuring import Figure, alone, in_turn, percentile
+from benchmarks.measuring import Figure, in_turn, percentile
 from benchmarks.terminal import PROGRAMS, Terminal, bare_prompt, fresh_home, midstream
 
 RATE = 10_000
@@ -154,7 +154,3 @@ def _figures(samples: dict[str, list[list[float]]], rates: dict[str, str]) -> li
         )
     )
     return figures
-
-
-if __name__ == "__main__":
-    alone(measure)

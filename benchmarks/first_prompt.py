@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.long_runs import fill
-from benchmarks.measuring import Figure, alone, in_turn
+from benchmarks.measuring import Figure, in_turn
 from benchmarks.terminal import Terminal, bare_prompt, fresh_home, midstream
 from midstream.store.sqlite import SqliteStore
 
@@ -107,6 +107,3 @@ _UP_TO_THE_PROMPT = """
 import midstream.cli.main, midstream.app.ai_coder_console, midstream.tui.interface
 from midstream.config.manager import ConfigManager
 """
-
-if __name__ == "__main__":
-    alone(measure, explain)

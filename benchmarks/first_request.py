@@ -19,7 +19,7 @@ import msgspec
 from support.openai_server import OpenAIServer, Reply
 
 from benchmarks.durable_others import install
-from benchmarks.measuring import Figure, alone, number, progress, spread
+from benchmarks.measuring import Figure, number, progress, spread
 from benchmarks.prompts import BARE, CONSOLES, Console, memory_of
 from benchmarks.terminal import HANGS_S, PROGRAMS, Terminal, fresh_home
 
@@ -181,14 +181,14 @@ def measure(is_quick: bool) -> list[Figure]:
     ]
 
 
-def comparison(rows: Sequence[Row]) -> str:
-    """Return the rows as a markdown table."""
+def comparison(is_quick: bool) -> str:
+    """Return the consoles side by side, as a markdown table."""
     lines = [
         "| console | launch to request, ms | CPU, ms | Enter to request at once, ms | CPU, ms "
         "| Enter to request after a rest, ms | memory after the reply, MB (PSS) |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for row in rows:
+    for row in compare(is_quick):
         if row.trouble or not row.rested:
             lines.append(f"| {row.console.name} | {row.trouble} | | | | | |")
             continue
@@ -203,9 +203,3 @@ def comparison(rows: Sequence[Row]) -> str:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    alone(measure)
-    if "--json" not in sys.argv:
-        print(f"\n{comparison(compare('--quick' in sys.argv))}")

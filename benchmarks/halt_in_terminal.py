@@ -17,7 +17,7 @@ from time import perf_counter
 import msgspec
 from support.openai_server import Reply
 
-from benchmarks.measuring import Figure, alone, percentile
+from benchmarks.measuring import Figure, percentile
 from benchmarks.terminal import HANGS_S, PROGRAMS, Terminal, fresh_home, midstream
 
 RATES = (50, 200)
@@ -208,7 +208,3 @@ def _figures(rate: int, own: list[Chat], bare: list[Chat]) -> list[Figure]:
         )
         for words, what, percent, aim in rows
     ]
-
-
-if __name__ == "__main__":
-    alone(measure)

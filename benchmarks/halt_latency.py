@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from time import perf_counter
 
-from benchmarks.measuring import Figure, alone, in_turn, on_a_loop, percentile
+from benchmarks.measuring import Figure, in_turn, on_a_loop, percentile
 from midstream.core.notices import Envelope, TextDelta
 from midstream.language.names import Json
 from midstream.language.spec import Agent, Context, State, Workflow
@@ -193,7 +193,3 @@ def _figures(load: str, own: list[Halts], bare: list[Halts]) -> list[Figure]:
         )
         for words, what, percent, aim in rows
     ]
-
-
-if __name__ == "__main__":
-    alone(measure)

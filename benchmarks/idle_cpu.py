@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from time import perf_counter
 
-from benchmarks.measuring import Figure, alone, progress
+from benchmarks.measuring import Figure, progress
 from benchmarks.terminal import Terminal, bare_prompt, fresh_home, midstream
 
 
@@ -71,7 +71,3 @@ def wait(one: Terminal, other: Terminal, seconds: float) -> None:
     while perf_counter() < until:
         one.read(min(0.1, seconds / 10))
         other.read(min(0.1, seconds / 10))
-
-
-if __name__ == "__main__":
-    alone(measure)

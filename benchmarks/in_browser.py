@@ -19,7 +19,7 @@ import httpx
 
 import midstream
 from benchmarks.durable_transitions import stores
-from benchmarks.measuring import Figure, alone, percentile
+from benchmarks.measuring import Figure, percentile
 from benchmarks.send_latency import WORDS, Owner, owner, sent
 from midstream.server.access import Access
 from midstream.server.host import Door, served
@@ -141,7 +141,3 @@ def measure(is_quick: bool) -> list[Figure]:
             for at, (what, unit) in enumerate((("CPU", "s"), ("memory", "MB")))
         ),
     ]
-
-
-if __name__ == "__main__":
-    alone(measure)

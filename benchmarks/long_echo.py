@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.echo_latency import Typist
 from benchmarks.halt_in_terminal import serving
 from benchmarks.long_runs import Chat
-from benchmarks.measuring import Figure, alone, percentile
+from benchmarks.measuring import Figure, percentile
 from benchmarks.terminal import Terminal, fresh_home, midstream
 from midstream.core.notices import Envelope
 from midstream.store.sqlite import SqliteStore
@@ -80,7 +80,3 @@ def measure(is_quick: bool) -> list[Figure]:
         )
         for percent in (50, 99)
     ]
-
-
-if __name__ == "__main__":
-    alone(measure)

@@ -13,7 +13,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 from benchmarks.halt_in_terminal import serving
-from benchmarks.measuring import Figure, alone, on_a_loop
+from benchmarks.measuring import Figure, on_a_loop
 from benchmarks.terminal import fresh_home
 from midstream.core.conversation import Message, ToolCall, ToolResult, seen_by
 from midstream.models.api_client import AIAPIClient
@@ -115,7 +115,3 @@ def measure(is_quick: bool) -> list[Figure]:
             )
         )
     return figures
-
-
-if __name__ == "__main__":
-    alone(measure)

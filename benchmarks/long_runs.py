@@ -15,7 +15,7 @@ from time import process_time
 import apsw
 import msgspec
 
-from benchmarks.measuring import Figure, alone
+from benchmarks.measuring import Figure
 from midstream.core.decide.decide import judged
 from midstream.core.events import AnyFact, Usage
 from midstream.core.inputs import AnyInput, ModelReplied, Start, UserSaid
@@ -252,7 +252,3 @@ def explain() -> None:
     """Print the turns' costs of longer and longer chats."""
     for turns in (500, 1_000, 2_000, 4_000):
         print(turns, *(f"{cost:.0f} µs" for cost in turn_costs(turns, 50)))
-
-
-if __name__ == "__main__":
-    alone(measure, explain)

@@ -24,7 +24,7 @@ import msgspec
 from support.model_server import Reply
 from support.postgres import LACKING, PostgresServer
 
-from benchmarks.measuring import Figure, alone, in_turn, on_a_loop, percentile, progress
+from benchmarks.measuring import Figure, in_turn, on_a_loop, percentile, progress
 from midstream.core.events import WorkflowOutput
 from midstream.core.notices import Envelope
 from midstream.core.routing import Destination
@@ -625,7 +625,3 @@ def model_of(folder: Path, replies: int, pieces: int, delay_s: float = 0.1) -> I
     ) as process:
         yield line_of(process)
         process.terminate()
-
-
-if __name__ == "__main__":
-    alone(measure)

@@ -15,7 +15,7 @@ from time import perf_counter
 import apsw
 import msgspec
 
-from benchmarks.measuring import Figure, alone, in_turn
+from benchmarks.measuring import Figure, in_turn
 from benchmarks.terminal import Terminal, fresh_home, midstream
 from midstream.runtime.storage import PAGE
 from midstream.store.sqlite import SqliteStore
@@ -141,7 +141,3 @@ def _query(table: apsw.Connection) -> float:
     took = (perf_counter() - began) * 1e3
     assert len(page) == PAGE
     return took
-
-
-if __name__ == "__main__":
-    alone(measure)

@@ -4,14 +4,13 @@ A machine under other load makes every absolute figure a guess. So ours and the 
 turn, round by round, and what counts is the ratio of each round; of those the median.
 """
 
-import argparse
 import asyncio
 import gc
 import math
 import statistics
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -50,10 +49,6 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
             return None
         judged = self.ratios if self.aim_on == "ratio" else self.values
         return bool(judged) and statistics.median(judged) <= self.aim
-
-
-Measure: TypeAlias = Callable[[bool], list[Figure]]
-"""Measures; the argument says whether it is a quick round that only has to work."""
 
 
 def in_turn(rounds: int, *measures: Callable[[], float]) -> list[tuple[float, ...]]:
@@ -140,26 +135,6 @@ def as_json(figures: Sequence[Figure]) -> str:
         for each in figures
     ]
     return msgspec.json.format(msgspec.json.encode(found)).decode()
-
-
-def alone(measure: Measure, explain: Callable[[], None] | None = None) -> None:
-    """Run one benchmark as a program. `explain` prints where the time or the memory goes."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="only show that it works")
-    parser.add_argument("--json", action="store_true", help="one JSON list on stdout")
-    if explain is not None:
-        parser.add_argument("--profile", action="store_true", help="where it goes")
-    chosen = parser.parse_args()
-    if explain is not None and chosen.profile:
-        explain()
-        return
-    figures = measure(chosen.quick)
-    if chosen.json:
-        print(as_json(figures))
-        return
-    for figure in figures:
-        print(described(figure))
-    print(f"\n{table(figures)}")
 
 
 def progress(text: str) -> None:

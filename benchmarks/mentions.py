@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from time import perf_counter
 
-from benchmarks.measuring import Figure, alone, in_turn
+from benchmarks.measuring import Figure, in_turn
 from benchmarks.terminal import Terminal, fresh_home, midstream
 
 FOLDERS, FILES = 500, 100
@@ -104,7 +104,3 @@ def measure(is_quick: bool) -> list[Figure]:
 def _named(terminal: Terminal, keys: str) -> float:
     typed = terminal.type(keys)
     return (terminal.until_text(NAMED) - typed) * 1e3
-
-
-if __name__ == "__main__":
-    alone(measure)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import Figure, alone
+from benchmarks.measuring import Figure
 from midstream.language.names import REQUEST_USERS_INPUT
 from midstream.language.spec import Agent, Context, StartingMessage, State, Workflow
 from midstream.runtime.ports import ModelRequest
@@ -272,7 +272,4 @@ def explain() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--child"]:
-        print(asyncio.run(_bytes_each(sys.argv[2], int(sys.argv[3]), sys.argv[4])))
-    else:
-        alone(measure, explain)
+    print(asyncio.run(_bytes_each(sys.argv[2], int(sys.argv[3]), sys.argv[4])))

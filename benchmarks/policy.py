@@ -11,7 +11,7 @@ from itertools import count
 from time import process_time
 from typing import Final
 
-from benchmarks.measuring import Figure, alone, in_turn
+from benchmarks.measuring import Figure, in_turn
 from midstream.safety.capability import Capability
 from midstream.safety.command_line import read_command
 from midstream.safety.policy import Policy, judged
@@ -100,7 +100,3 @@ def measure(is_quick: bool) -> list[Figure]:
             )
         )
     return figures
-
-
-if __name__ == "__main__":
-    alone(measure)

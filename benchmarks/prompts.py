@@ -9,7 +9,6 @@ then, and none is measured.
 aider and llm have environments of their own below `.bench/` (see `durable_others`).
 """
 
-import argparse
 import re
 import shutil
 import statistics
@@ -23,7 +22,7 @@ import msgspec
 from benchmarks.durable_others import Other, install, python_of
 from benchmarks.echo_latency import Typist
 from benchmarks.halt_in_terminal import serving, sign_of
-from benchmarks.measuring import Figure, as_json, described, number, percentile, progress, spread
+from benchmarks.measuring import Figure, number, percentile, progress, spread
 from benchmarks.redraw import drawn
 from benchmarks.terminal import Terminal, bare_prompt, fresh_home, midstream
 
@@ -206,15 +205,15 @@ def _one_more(row: Row, *, is_quick: bool) -> Row:
 # --- showing ----------------------------------------------------------------------------------
 
 
-def comparison(rows: Sequence[Row]) -> str:
-    """Return the rows as a markdown table."""
+def comparison(is_quick: bool) -> str:
+    """Return the consoles side by side as a markdown table."""
     lines = [
         "| console | version | start to prompt, ms | key to echo p50, ms | p99, ms "
         "| memory at the prompt, MB: PSS (RSS) | drawn idle, bytes/s | drawn while one reply streams, "
         "bytes/s | |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for row in rows:
+    for row in compare(is_quick):
         if not row.samples:
             lines.append(f"| {row.console.name} | {row.trouble} | | | | | | | |")
             continue
@@ -252,8 +251,9 @@ def _memory(samples: Sequence[Sample]) -> str:
     return f"{number(pss)} ({number(rss)})"
 
 
-def figures_of(rows: Sequence[Row]) -> list[Figure]:
-    """Return the measured rows as figures, each beside the bare prompt."""
+def measure(is_quick: bool) -> list[Figure]:
+    """Return how each console there is compares with a bare prompt. `comparison` shows them all."""
+    rows = compare(is_quick)
     bare = next(row for row in rows if row.console.name == BARE).samples
     figures = []
     for row in rows:
@@ -289,27 +289,3 @@ def figures_of(rows: Sequence[Row]) -> list[Figure]:
                 figure("memory at the prompt (PSS)", "MB", lambda s: (s.memory or (0.0, 0.0))[0])
             )
     return figures
-
-
-def measure(is_quick: bool) -> list[Figure]:
-    """Return how each console there is compares with a bare prompt. `comparison` shows them all."""
-    return figures_of(compare(is_quick))
-
-
-def main() -> None:
-    """Run this benchmark as a program: the comparison, and nothing else."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.prompts")
-    parser.add_argument("--quick", action="store_true", help="only show that it works")
-    parser.add_argument("--json", action="store_true", help="one JSON list on stdout")
-    chosen = parser.parse_args()
-    rows = compare(chosen.quick)
-    if chosen.json:
-        print(as_json(figures_of(rows)))
-        return
-    for figure in figures_of(rows):
-        print(described(figure))
-    print(f"\n{comparison(rows)}")
-
-
-if __name__ == "__main__":
-    main()

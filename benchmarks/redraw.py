@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks.echo_latency import Typist, flooded
-from benchmarks.measuring import Figure, alone, in_turn, percentile
+from benchmarks.measuring import Figure, in_turn, percentile
 from benchmarks.terminal import Terminal, bare_prompt, fresh_home
 
 WORDS_A_SECOND = 50
@@ -85,7 +85,3 @@ def _figures(echoes: dict[str, list[list[float]]], rates: dict[str, list[float]]
                 )
             )
     return figures
-
-
-if __name__ == "__main__":
-    alone(measure)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Any
 
-from benchmarks.measuring import Figure, alone, in_turn, on_a_loop, percentile
+from benchmarks.measuring import Figure, in_turn, on_a_loop, percentile
 from midstream.language.names import Json
 from midstream.language.spec import Agent, Context, Definition, StartingMessage, State, Workflow
 from midstream.runtime.handler_run import HandlerRun
@@ -172,7 +172,3 @@ def explain() -> None:
     many(lambda: ours(SHORT), 3_000)
     profile.disable()
     pstats.Stats(profile).sort_stats("tottime").print_stats(25)
-
-
-if __name__ == "__main__":
-    alone(measure, explain)

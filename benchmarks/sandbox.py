@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from benchmarks.measuring import Figure, alone, in_turn, on_a_loop, progress
+from benchmarks.measuring import Figure, in_turn, on_a_loop, progress
 from midstream.system.programs import command_environment
 from midstream.system.supervisor import run_command
 from midstream.tools.sandbox.launch import Inside
@@ -87,7 +87,3 @@ def _measuring(sandbox: Sandbox) -> float:
     began = perf_counter()
     sandbox.measure(again=True)
     return (perf_counter() - began) * 1000
-
-
-if __name__ == "__main__":
-    alone(measure)

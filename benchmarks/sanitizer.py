@@ -9,7 +9,7 @@ stands what a text costs that is all but secrets, and one that is nothing else.
 import re
 from time import perf_counter
 
-from benchmarks.measuring import Figure, alone, in_turn
+from benchmarks.measuring import Figure, in_turn
 from midstream.safety.redaction import PIECE, Redactor, secret_values
 from midstream.safety.sanitize import sanitized
 
@@ -123,7 +123,3 @@ def measure(quick: bool) -> list[Figure]:
         Figure(name="redacting a megabyte of nothing but secrets", unit="ms", values=secrets),
         Figure(name="redacting a thousand words as they stream", unit="ms", values=deltas),
     ]
-
-
-if __name__ == "__main__":
-    alone(measure)

@@ -3,7 +3,7 @@
 A run alternates: it waits for its model, then the core of its worker works at the turn, then its facts are
 appended, one append after the other. A database appends for one run at a time, at the rate measured for
 group commits. Runs are spread over databases by chance, as by a hash of their ids. `python -m
-benchmarks.scale` measures what a turn takes, and prints the table of docs/scale.md.
+benchmarks scale` measures what a turn takes, and prints the table of docs/scale.md.
 """
 
 import heapq
@@ -29,7 +29,7 @@ from benchmarks.many_machines import (
     until_finished,
     worker,
 )
-from benchmarks.measuring import Figure, progress, table
+from benchmarks.measuring import Figure, progress
 
 MODEL_S = 2.0
 """Mean seconds that a turn waits for its model; where a turn is measured, its reply streams for as long."""
@@ -203,20 +203,16 @@ def simulated(
     return len(waits) / SIMULATED_S, late, *used
 
 
-def main() -> None:
-    """Print what was measured, and the table."""
-    print(table(measure(is_quick=False)))
-    print(f"\nSimulated with {TURN_S * 1e3:g} ms and {APPENDS} appends a turn:\n")
-    print(
-        "| runs | workers | databases | turns/s | p99 beside the model | workers busy | databases busy |"
-    )
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for runs, cores, databases in CASES:
+def comparison(is_quick: bool) -> str:
+    """Return what a database carries, simulated, as the table of docs/scale.md."""
+    lines = [
+        f"Simulated with {TURN_S * 1e3:g} ms and {APPENDS} appends a turn:\n",
+        "| runs | workers | databases | turns/s | p99 beside the model | workers busy | databases busy |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for runs, cores, databases in CASES[:1] if is_quick else CASES:
         turns, late, core, base = simulated(runs, cores, databases)
-        print(
+        lines.append(
             f"| {runs:,} | {cores} | {databases} | {turns:.0f} | {late:.0f} ms | {core:.0%} | {base:.0%} |"
         )
-
-
-if __name__ == "__main__":
-    main()
+    return "\n".join(lines)

@@ -20,7 +20,7 @@ from time import perf_counter
 import apsw
 
 from benchmarks.durable_transitions import stores
-from benchmarks.measuring import Figure, alone, percentile
+from benchmarks.measuring import Figure, percentile
 from midstream.runtime.engine.remote import RemoteMachine
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import JumpingClock
@@ -142,7 +142,3 @@ def measure(is_quick: bool) -> list[Figure]:
         )
 
     return [figure(50), figure(99, aim=50)]
-
-
-if __name__ == "__main__":
-    alone(measure)

@@ -5,7 +5,6 @@ own, so that it can be killed and another one goes on. Nothing that happens is w
 the table says of a library is what it did. A quick round takes midstream alone.
 """
 
-import argparse
 import re
 import resource
 import statistics
@@ -292,14 +291,3 @@ def comparison(is_quick: bool) -> str:
             *(f"\n{each.name}: {why}" for each, why in left_out(is_quick).items() if why),
         ]
     )
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.side_by_side")
-    parser.add_argument("--quick", action="store_true", help="only show that it works")
-    print(comparison(parser.parse_args().quick))
-
-
-if __name__ == "__main__":
-    main()

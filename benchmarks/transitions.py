@@ -12,7 +12,7 @@ from time import process_time
 from typing import Any, Final
 
 from benchmarks.durable_transitions import transit
-from benchmarks.measuring import Figure, alone, in_turn, on_a_loop
+from benchmarks.measuring import Figure, in_turn, on_a_loop
 from midstream.store.memory import MemoryStore
 
 MANY: Final = 50
@@ -48,25 +48,17 @@ async def floor(count: int) -> float:
     return (process_time() - began) / count
 
 
-async def graph(count: int) -> float:
-    """Return the seconds a transition of pydantic-graph takes."""
-    from benchmarks.others import pydantic_graph_loop
-
-    return await pydantic_graph_loop(count)
-
-
 FLOOR = "an async loop with one cancellable task a state"
 
 
 def measure(is_quick: bool) -> list[Figure]:
     """Return microseconds a transition."""
     count, rounds = (300, 2) if is_quick else (6_000, 15)
-    own, large, bare, other = in_turn(
+    own, large, bare = in_turn(
         rounds,
         lambda: on_a_loop(lambda: ours(count)) * 1e6,
         lambda: on_a_loop(lambda: ours(count, MANY)) * 1e6,
         lambda: on_a_loop(lambda: floor(count)) * 1e6,
-        lambda: on_a_loop(lambda: graph(max(300, count // 6))) * 1e6,
     )
     return [
         Figure(
@@ -86,13 +78,6 @@ def measure(is_quick: bool) -> list[Figure]:
             floors=own,
             aim=2,
         ),
-        Figure(
-            name="context: the same in pydantic-graph",
-            unit="µs",
-            values=other,
-            floor=FLOOR,
-            floors=bare,
-        ),
     ]
 
 
@@ -108,7 +93,3 @@ def explain() -> None:
     on_a_loop(lambda: ours(15_000))
     profile.disable()
     pstats.Stats(profile).sort_stats("tottime").print_stats(25)
-
-
-if __name__ == "__main__":
-    alone(measure, explain)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.measuring import Figure, alone
+from benchmarks.measuring import Figure
 from midstream.language import expressions, lint_scopes, templates
 from midstream.language.lint import lint_workflow
 from midstream.language.spec import Role, ToolSpec, Workflow
@@ -156,7 +156,3 @@ def explain() -> None:
     ours(text)
     profile.disable()
     pstats.Stats(profile).sort_stats("tottime").print_stats(30)
-
-
-if __name__ == "__main__":
-    alone(measure, explain)

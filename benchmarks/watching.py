@@ -19,7 +19,7 @@ import msgspec
 from support.openai_server import Reply
 
 from benchmarks.durable_transitions import stores
-from benchmarks.measuring import Figure, alone, percentile
+from benchmarks.measuring import Figure, percentile
 
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
@@ -153,7 +153,3 @@ def measure(is_quick: bool) -> list[Figure]:
         aim=1.3,
     )
     return [figure(50), figure(99, 20), cost]
-
-
-if __name__ == "__main__":
-    alone(measure)

@@ -46,11 +46,11 @@ def test_make_bench_runs_every_benchmark_there_is() -> None:
 
 @pytest.mark.parametrize("name", ["transitions", "parked_memory"])
 def test_a_benchmark_runs_alone_and_prints_a_table(name: str) -> None:
-    assert "| what | measured | floor |" in run(f"benchmarks.{name}", "--quick")
+    assert "| what | measured | floor |" in run("benchmarks", name, "--quick")
 
 
 def test_beside_the_others_a_tool_has_its_effect_once_and_a_halted_reply_is_kept() -> None:
-    table = run("benchmarks.side_by_side", "--quick")
+    table = run("benchmarks", "side_by_side", "--quick")
 
     assert table.count("**effect 1×** (") == 3
     assert "its text | kept |" in table
