@@ -11,6 +11,7 @@ The tests are async: with pytest-asyncio they need `asyncio_mode = "auto"`. Each
 
 import asyncio
 import functools
+import inspect
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, ParamSpec
@@ -35,7 +36,17 @@ P = ParamSpec("P")
 DEADLINE_S = 120.0
 
 
-def soon(test: Callable[P, Awaitable[None]]) -> Callable[P, Awaitable[None]]:
+class Contract:
+    """What an adapter keeps: the async tests of a class below it have a deadline."""
+
+    def __init_subclass__(cls, **how: Any) -> None:
+        super().__init_subclass__(**how)
+        for name, test in vars(cls).copy().items():
+            if name.startswith("test_") and inspect.iscoroutinefunction(test):
+                setattr(cls, name, _soon(test))
+
+
+def _soon(test: Callable[P, Awaitable[None]]) -> Callable[P, Awaitable[None]]:
     """Return the test with a deadline."""
 
     @functools.wraps(test)
@@ -64,53 +75,45 @@ async def _is_refused(append: Awaitable[None]) -> bool:
     return False
 
 
-class JournalContract:
+class JournalContract(Contract):
     """The port `Journal`. Fixture `journal`: an empty one; it closes what it opens."""
 
-    @soon
     async def test_an_unknown_run_has_no_facts(self, journal: Journal) -> None:
         assert await journal.read("nobody") == []
 
-    @soon
     async def test_reading_gives_back_what_was_appended(self, journal: Journal) -> None:
         await journal.append("r", 0, facts("r", 1, 3))
 
         assert await journal.read("r") == facts("r", 1, 3)
 
-    @soon
     async def test_facts_stay_in_the_order_of_their_appends(self, journal: Journal) -> None:
         for seq in range(1, 21):
             await journal.append("r", seq - 1, [fact("r", seq)])
 
         assert [envelope.seq for envelope in await journal.read("r")] == list(range(1, 21))
 
-    @soon
     async def test_reading_may_begin_after_a_position(self, journal: Journal) -> None:
         await journal.append("r", 0, facts("r", 1, 5))
 
         assert await journal.read("r", 3) == facts("r", 4, 5)
         assert await journal.read("r", 0) == facts("r", 1, 5)
 
-    @soon
     async def test_after_the_last_fact_there_is_nothing(self, journal: Journal) -> None:
         await journal.append("r", 0, facts("r", 1, 2))
 
         assert await journal.read("r", 2) == []
         assert await journal.read("r", 99) == []
 
-    @soon
     async def test_an_append_behind_is_refused(self, journal: Journal) -> None:
         await journal.append("r", 0, facts("r", 1, 3))
 
         assert await _is_refused(journal.append("r", 2, [fact("r", 3, "other")]))
 
-    @soon
     async def test_an_append_ahead_is_refused(self, journal: Journal) -> None:
         await journal.append("r", 0, facts("r", 1, 3))
 
         assert await _is_refused(journal.append("r", 4, [fact("r", 5)]))
 
-    @soon
     async def test_a_refused_append_keeps_nothing(self, journal: Journal) -> None:
         await journal.append("r", 0, facts("r", 1, 3))
         await _is_refused(journal.append("r", 1, [fact("r", 2, "other"), fact("r", 3, "other")]))
@@ -118,13 +121,11 @@ class JournalContract:
 
         assert await journal.read("r") == facts("r", 1, 3)
 
-    @soon
     async def test_a_refused_first_append_makes_no_run(self, journal: Journal) -> None:
         assert await _is_refused(journal.append("r", 1, [fact("r", 2)]))
 
         assert await journal.read("r") == []
 
-    @soon
     async def test_after_a_refusal_the_right_position_is_taken(self, journal: Journal) -> None:
         await journal.append("r", 0, facts("r", 1, 2))
         await _is_refused(journal.append("r", 0, [fact("r", 1, "other")]))
@@ -132,7 +133,6 @@ class JournalContract:
 
         assert await journal.read("r") == facts("r", 1, 3)
 
-    @soon
     async def test_an_append_of_nothing_changes_nothing(self, journal: Journal) -> None:
         await journal.append("r", 0, [])
 
@@ -140,7 +140,6 @@ class JournalContract:
         await journal.append("r", 0, [fact("r", 1)])
         assert await journal.read("r") == [fact("r", 1)]
 
-    @soon
     async def test_runs_do_not_mix(self, journal: Journal) -> None:
         await journal.append("a", 0, facts("a", 1, 2))
         await journal.append("b", 0, facts("b", 1, 1))
@@ -149,7 +148,6 @@ class JournalContract:
         assert await journal.read("a") == facts("a", 1, 3)
         assert await journal.read("b") == facts("b", 1, 1)
 
-    @soon
     async def test_of_many_writers_at_one_position_one_wins(self, journal: Journal) -> None:
         await journal.append("r", 0, [fact("r", 1)])
         refused = await asyncio.gather(
@@ -159,7 +157,6 @@ class JournalContract:
         assert refused.count(False) == 1
         assert len(await journal.read("r")) == 2
 
-    @soon
     async def test_many_runs_are_written_at_once(self, journal: Journal) -> None:
         async def write(run: str) -> None:
             for seq in range(1, 6):
@@ -171,7 +168,6 @@ class JournalContract:
         for name in names:
             assert await journal.read(name) == facts(name, 1, 5)
 
-    @soon
     async def test_readers_never_see_half_an_append(self, journal: Journal) -> None:
         seen: list[int] = []
 
@@ -188,14 +184,12 @@ class JournalContract:
 
         assert {length % 7 for length in seen} == {0}
 
-    @soon
     async def test_what_was_read_is_the_readers_own(self, journal: Journal) -> None:
         await journal.append("r", 0, facts("r", 1, 2))
         (await journal.read("r")).clear()
 
         assert len(await journal.read("r")) == 2
 
-    @soon
     async def test_what_was_appended_may_be_changed_afterwards(self, journal: Journal) -> None:
         batch = facts("r", 1, 2)
         await journal.append("r", 0, batch)
@@ -203,7 +197,6 @@ class JournalContract:
 
         assert len(await journal.read("r")) == 2
 
-    @soon
     async def test_facts_of_every_shape_come_back_whole(self, journal: Journal) -> None:
         state = State(name="start", next="stop")
         definition = Definition(
@@ -219,7 +212,6 @@ class JournalContract:
 
         assert await journal.read("r") == told
 
-    @soon
     async def test_a_large_append_is_kept_whole(self, journal: Journal) -> None:
         long = [fact("r", seq, "x" * 10_000) for seq in range(1, 101)]
         await journal.append("r", 0, long)
@@ -227,17 +219,15 @@ class JournalContract:
         assert await journal.read("r") == long
 
 
-class ClockContract:
+class ClockContract(Contract):
     """The port `Clock`. Fixtures `clock`, and `pass_time`: lets so many seconds pass for it."""
 
-    @soon
     async def test_time_never_runs_backwards(self, clock: Clock) -> None:
         first = clock.now()
         await clock.sleep(0)
 
         assert clock.now() >= first
 
-    @soon
     async def test_monotonic_time_grows_by_what_passes(
         self, clock: Clock, pass_time: Callable[[float], Awaitable[None]]
     ) -> None:
@@ -246,11 +236,9 @@ class ClockContract:
 
         assert clock.monotonic() >= before + 0.009
 
-    @soon
     async def test_a_sleep_of_no_time_returns(self, clock: Clock) -> None:
         await clock.sleep(0)
 
-    @soon
     async def test_a_sleeper_wakes_when_its_time_has_come(
         self, clock: Clock, pass_time: Callable[[float], Awaitable[None]]
     ) -> None:
@@ -262,7 +250,6 @@ class ClockContract:
 
         assert clock.now() >= before + 0.009
 
-    @soon
     async def test_a_cancelled_sleeper_is_gone(self, clock: Clock) -> None:
         sleeper = asyncio.ensure_future(clock.sleep(3600))
         await asyncio.sleep(0)
@@ -296,12 +283,11 @@ class Heard:
         """Hear what the request is doing."""
 
 
-class ModelContract:
+class ModelContract(Contract):
     """The port `Model`. Fixtures `model`: answers in words; `model_request`: something to ask it;
     `slow_model`: streams a piece and then nothing more.
     """
 
-    @soon
     async def test_the_reply_is_what_was_streamed(
         self, model: Model, model_request: ModelRequest
     ) -> None:
@@ -312,7 +298,6 @@ class ModelContract:
         assert reply.text
         assert "".join(heard.pieces) == reply.text
 
-    @soon
     async def test_cancelling_closes_the_stream(
         self, slow_model: Model, model_request: ModelRequest
     ) -> None:
@@ -328,7 +313,7 @@ class ModelContract:
         assert heard.pieces == seen
 
 
-class ToolsContract:
+class ToolsContract(Contract):
     """The port `Tools`. Fixtures `tools`; `good_call`: a (name, arguments) that completes;
     `endless_call`: one that runs until it is stopped.
     """
@@ -341,13 +326,11 @@ class ToolsContract:
             workspace=workspace, run="r", agent="a", stop=asyncio.Event(), progress=said.append
         )
 
-    @soon
     async def test_every_tool_is_listed_by_its_name(self, tools: Tools) -> None:
         for name, spec in tools.specs().items():
             assert spec.name == name
             assert spec.parameters.get("type") == "object"
 
-    @soon
     async def test_a_call_has_an_outcome(
         self, tools: Tools, good_call: tuple[str, dict[str, Any]], tmp_path: Path
     ) -> None:
@@ -356,7 +339,6 @@ class ToolsContract:
         assert isinstance(ended, ToolOutcome)
         assert ended.outcome == "completed"
 
-    @soon
     async def test_an_unknown_tool_fails_without_raising(
         self, tools: Tools, tmp_path: Path
     ) -> None:
@@ -364,7 +346,6 @@ class ToolsContract:
 
         assert ended.outcome == "failed"
 
-    @soon
     async def test_a_call_told_to_stop_ends(
         self, tools: Tools, endless_call: tuple[str, dict[str, Any]], tmp_path: Path
     ) -> None:
@@ -375,7 +356,6 @@ class ToolsContract:
 
         assert (await calling).outcome in ("stopped", "completed", "failed", "unknown")
 
-    @soon
     async def test_a_cancelled_call_is_gone(
         self, tools: Tools, endless_call: tuple[str, dict[str, Any]], tmp_path: Path
     ) -> None:

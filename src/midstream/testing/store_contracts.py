@@ -53,7 +53,7 @@ from midstream.runtime.storage import (
     Store,
     WorkerInfo,
 )
-from midstream.testing.contracts import JournalContract, fact, facts, soon
+from midstream.testing.contracts import Contract, JournalContract, fact, facts
 from midstream.views.listing import ACTIVE, ENDED, Standing
 
 _ALIKE_S = 600.0
@@ -135,14 +135,12 @@ class StoreContract(JournalContract):
 
     # --- reading a part -------------------------------------------------------------------------
 
-    @soon
     async def test_reading_may_end_at_a_position(self, store: Store) -> None:
         await store.append("r", 0, facts("r", 1, 5))
 
         assert await store.read("r", upto=3) == facts("r", 1, 3)
         assert await store.read("r", 1, 3) == facts("r", 2, 3)
 
-    @soon
     async def test_reading_up_to_nothing_or_beyond_the_end(self, store: Store) -> None:
         await store.append("r", 0, facts("r", 1, 2))
 
@@ -150,7 +148,6 @@ class StoreContract(JournalContract):
         assert await store.read("r", 2, 1) == []
         assert await store.read("r", upto=99) == facts("r", 1, 2)
 
-    @soon
     async def test_every_part_of_a_run_reads_alike(self, store: Store) -> None:
         for first in (1, 3, 4):
             await store.append("r", first - 1, facts("r", first, {1: 2, 3: 3, 4: 6}[first]))
@@ -161,40 +158,34 @@ class StoreContract(JournalContract):
 
     # --- what is refused ------------------------------------------------------------------------
 
-    @soon
     async def test_facts_that_leave_a_gap_among_them_are_refused(self, store: Store) -> None:
         with_gap = [fact("r", 1), fact("r", 3)]
 
         assert await error_of(store.append("r", 0, with_gap)) is not None
         assert await _ids(store) == []
 
-    @soon
     async def test_facts_numbered_for_another_place_are_refused(self, store: Store) -> None:
         await store.append("r", 0, [fact("r", 1)])
 
         assert await error_of(store.append("r", 1, [fact("r", 5)])) is not None
         assert await store.read("r") == [fact("r", 1)]
 
-    @soon
     async def test_facts_of_another_run_are_refused(self, store: Store) -> None:
         assert await error_of(store.append("r", 0, [fact("other", 1)])) is not None
         assert await _ids(store) == []
 
-    @soon
     async def test_notices_are_refused(self, store: Store) -> None:
         notice = Envelope(run="r", at=1.0, event=TextDelta(agent="a", text="hi"), seq=1)
 
         assert await error_of(store.append("r", 0, [notice])) is not None
         assert await _ids(store) == []
 
-    @soon
     async def test_a_fact_without_a_time_is_refused(self, store: Store) -> None:
         timeless = Envelope(run="r", at=float("nan"), event=e.RunStopped(reason=""), seq=1)
 
         assert await error_of(store.append("r", 0, [timeless])) is not None
         assert await _ids(store) == []
 
-    @soon
     async def test_what_is_no_json_is_refused_and_nothing_of_it_kept(self, store: Store) -> None:
         await store.append("r", 0, [fact("r", 1)])
         for value in _hostile():
@@ -207,14 +198,12 @@ class StoreContract(JournalContract):
         await store.append("r", 1, [fact("r", 2)])
         assert await store.read("r") == facts("r", 1, 2)
 
-    @soon
     async def test_a_fact_of_a_wrong_shape_is_refused(self, store: Store) -> None:
         wrong = told("r", e.WorkflowOutput(text=5))  # type: ignore[arg-type]
 
         assert isinstance(await error_of(store.append("r", 0, wrong)), AuthorMistake)
         assert await _ids(store) == []
 
-    @soon
     async def test_a_fact_that_is_far_too_large_is_refused(self, store: Store) -> None:
         huge = told(
             "r", e.ToolReturned(call_id="c", name="t", outcome="completed", result="x" * 65 * 2**20)
@@ -226,7 +215,6 @@ class StoreContract(JournalContract):
 
     # --- values ---------------------------------------------------------------------------------
 
-    @soon
     async def test_strange_values_come_back_whole(self, store: Store) -> None:
         values: dict[str, Any] = {
             "nul": "a\0b",
@@ -242,7 +230,6 @@ class StoreContract(JournalContract):
 
         assert await store.read("r") == odd
 
-    @soon
     async def test_deep_values_come_back_or_are_refused(self, store: Store) -> None:
         for depth in (10, 100, 400, 2000, 100_000):
             value: Any = []
@@ -255,14 +242,12 @@ class StoreContract(JournalContract):
             else:
                 assert depth > 100
 
-    @soon
     async def test_a_large_fact_comes_back_whole(self, store: Store) -> None:
         large = told("r", e.WorkflowOutput(text="ü" * 3_000_000), e.WorkflowOutput(text="after"))
         await store.append("r", 0, large)
 
         assert await store.read("r") == large
 
-    @soon
     async def test_runs_of_any_name_are_kept_apart(self, store: Store) -> None:
         names = ["r", "R", "r ", "r\0", "r\0x", "", "%", "_", "r'; drop table runs", "ü", "u\u0308"]
         for name in names:
@@ -272,7 +257,6 @@ class StoreContract(JournalContract):
         for name in names:
             assert await store.read(name) == [fact(name, 1, f"of {name}")]
 
-    @soon
     async def test_a_name_that_is_no_text_is_refused_or_kept(self, store: Store) -> None:
         name = "half \ud800"
         if await error_of(store.append(name, 0, [fact(name, 1)])) is None:
@@ -281,7 +265,6 @@ class StoreContract(JournalContract):
 
         assert await store.read("r") == [fact("r", 1)]
 
-    @soon
     async def test_the_time_of_a_fact_comes_back_exactly(self, store: Store) -> None:
         times = [0.0, 1.0, 0.1 + 0.2, 1_763_700_000.123456, 1e15, -1.5]
         kept = [
@@ -294,7 +277,6 @@ class StoreContract(JournalContract):
 
     # --- at once --------------------------------------------------------------------------------
 
-    @soon
     async def test_a_reader_never_sees_a_fact_before_the_one_before_it(
         self, store: Store, another: Another
     ) -> None:
@@ -317,7 +299,6 @@ class StoreContract(JournalContract):
 
         assert all(seqs == list(range(1, len(seqs) + 1)) for seqs in seen)
 
-    @soon
     async def test_what_was_appended_is_seen_by_all_at_once(
         self, store: Store, another: Another
     ) -> None:
@@ -328,7 +309,6 @@ class StoreContract(JournalContract):
             assert len(await other.read("r")) == seq
             assert len(await store.read("r")) == seq
 
-    @soon
     async def test_of_two_stores_at_one_position_one_wins(
         self, store: Store, another: Another
     ) -> None:
@@ -342,7 +322,6 @@ class StoreContract(JournalContract):
             assert [type(error) for error in errors if error] == [JournalMoved]
         assert len(await store.read("r")) == 10
 
-    @soon
     async def test_two_stores_write_their_runs_at_once(
         self, store: Store, another: Another
     ) -> None:
@@ -364,7 +343,6 @@ class StoreContract(JournalContract):
         for run in await _ids(other):
             assert await other.read(run) == facts(run, 1, 10)
 
-    @soon
     async def test_a_refusal_harms_none_of_the_others(self, store: Store) -> None:
         good = [store.append(f"r{n}", 0, [fact(f"r{n}", 1)]) for n in range(20)]
         bad = [store.append(f"b{n}", 7, [fact(f"b{n}", 8)]) for n in range(20)]
@@ -374,7 +352,6 @@ class StoreContract(JournalContract):
         assert [type(error) for error in errors] == [type(None), JournalMoved] * 20
         assert len(await _ids(store)) == 20
 
-    @soon
     async def test_appends_of_one_run_are_taken_in_the_order_they_were_made(
         self, store: Store
     ) -> None:
@@ -384,7 +361,6 @@ class StoreContract(JournalContract):
 
         assert await store.read("r") == facts("r", 1, 20)
 
-    @soon
     async def test_a_cancelled_append_is_kept_whole_or_not_at_all(self, store: Store) -> None:
         for run in map(str, range(10)):
             appending = asyncio.ensure_future(store.append(run, 0, facts(run, 1, 3)))
@@ -398,7 +374,6 @@ class StoreContract(JournalContract):
             assert kept in ([], facts(run, 1, 3))
             await store.append(run, len(kept), [fact(run, len(kept) + 1)])
 
-    @soon
     async def test_cancelling_one_of_many_harms_none_of_the_others(self, store: Store) -> None:
         names = [f"r{n}" for n in range(20)]
         doing = [asyncio.ensure_future(store.append(n, 0, [fact(n, 1)])) for n in names]
@@ -411,7 +386,6 @@ class StoreContract(JournalContract):
 
     # --- opening again --------------------------------------------------------------------------
 
-    @soon
     async def test_facts_are_there_when_it_is_opened_again(
         self, store: Store, another: Another
     ) -> None:
@@ -423,7 +397,6 @@ class StoreContract(JournalContract):
         assert await again.read("a") == facts("a", 1, 3)
         assert await again.read("b") == started("b")
 
-    @soon
     async def test_a_run_goes_on_when_it_is_opened_again(
         self, store: Store, another: Another
     ) -> None:
@@ -434,7 +407,6 @@ class StoreContract(JournalContract):
         await again.append("r", 3, [fact("r", 4)])
         assert await again.read("r") == facts("r", 1, 4)
 
-    @soon
     async def test_facts_are_there_after_a_kill(
         self, store: Store, another: Another, cut: Cut
     ) -> None:
@@ -445,7 +417,6 @@ class StoreContract(JournalContract):
         assert await store.read("r") == facts("r", 1, 3)
         assert await (await another()).read("r") == facts("r", 1, 3)
 
-    @soon
     async def test_a_closed_store_refuses_everything(self, store: Store) -> None:
         await store.aclose()
         await store.aclose()
@@ -457,11 +428,9 @@ class StoreContract(JournalContract):
 
     # --- the listing ----------------------------------------------------------------------------
 
-    @soon
     async def test_an_empty_store_lists_nothing(self, store: Store) -> None:
         assert await store.listing() == []
 
-    @soon
     async def test_a_run_is_listed_with_how_it_stands(self, store: Store) -> None:
         await store.append("r", 0, started("r"))
         asked = e.QuestionAsked(question_id="q", number=1, kind="question", text="which?")
@@ -481,7 +450,6 @@ class StoreContract(JournalContract):
 
         assert (run.seq, run.summary.status, run.summary.asking) == (5, "finished", ())
 
-    @soon
     async def test_a_run_is_found_by_its_id(self, store: Store, another: Another) -> None:
         await store.append("r", 0, started("r"))
         await store.append("rr", 0, started("rr"))
@@ -495,7 +463,6 @@ class StoreContract(JournalContract):
         assert await store.run("") is None
         assert await store.run("R") is None
 
-    @soon
     async def test_a_page_has_the_run_written_last_first(self, store: Store) -> None:
         for run in ("b", "c", "a"):
             await store.append(run, 0, [fact(run, 1)])
@@ -506,7 +473,6 @@ class StoreContract(JournalContract):
         assert await _ids(store, limit=0) == []
         assert await store.listing() == [await listed(store, id) for id in "bca"]
 
-    @soon
     async def test_pages_have_every_run_once(self, store: Store, another: Another) -> None:
         at = 1_763_700_000.123456
         for number in range(23):
@@ -526,7 +492,6 @@ class StoreContract(JournalContract):
             for workspace in (None, "/home/me"):
                 assert await _in_pages(await another(), limit, workspace=workspace) == every
 
-    @soon
     async def test_a_run_written_between_pages_comes_to_the_front(self, store: Store) -> None:
         for run in "abcd":
             await store.append(run, 0, [fact(run, 1)])
@@ -536,7 +501,6 @@ class StoreContract(JournalContract):
         assert await _ids(store, after=first[-1].place) == ["b", "a"]
         assert await _ids(store, limit=2) == ["c", "d"]
 
-    @soon
     async def test_a_page_is_narrowed_to_a_folder(self, store: Store) -> None:
         await store.append("r", 0, started("r"))
         await store.append("nowhere", 0, [fact("nowhere", 1)])
@@ -547,7 +511,6 @@ class StoreContract(JournalContract):
         assert await _ids(store, workspace="/home") == ["nowhere"]
         assert await _ids(store, workspace="") == ["nowhere"]
 
-    @soon
     async def test_a_page_is_narrowed_to_how_runs_stand(
         self, store: Store, another: Another
     ) -> None:
@@ -573,7 +536,6 @@ class StoreContract(JournalContract):
         assert sorted(await _ids(other, status=ENDED)) == ["failed", "finished", "stopped"]
         assert await _ids(other, status=()) == []
 
-    @soon
     async def test_a_run_moves_between_the_ways_to_stand(self, store: Store) -> None:
         await store.append("r", 0, started("r"))
         asks = e.QuestionAsked(question_id="q", number=1, kind="question", text="which?")
@@ -586,7 +548,6 @@ class StoreContract(JournalContract):
 
         assert stood == [["asking"], ["running"], ["finished"]]
 
-    @soon
     async def test_a_page_is_narrowed_to_chats(self, store: Store) -> None:
         await store.append("w", 0, started("w"))
         await store.append("c", 0, started("c", kind="chat"))
@@ -594,7 +555,6 @@ class StoreContract(JournalContract):
         assert await _ids(store, kind="chat") == ["c"]
         assert await _ids(store, workspace="/home/me", kind="workflow") == ["w"]
 
-    @soon
     async def test_runs_are_matched_by_id_and_by_name(self, store: Store) -> None:
         for id, name in (("aa", ""), ("ab", "Fix it"), ("b", "aaa"), ("c", "fixed"), ("d", "aa")):
             await store.append(id, 0, started(id))
@@ -619,7 +579,6 @@ class StoreContract(JournalContract):
         await store.append("ab", 2, told("ab", e.RunRenamed(name=""), after=2))
         assert await ids("fix") == ["c"]
 
-    @soon
     async def test_a_lineage_begins_with_the_run_itself(self, store: Store) -> None:
         await store.append("r", 0, started("r"))
         await store.append("other", 0, started("other"))
@@ -631,7 +590,6 @@ class StoreContract(JournalContract):
         assert await store.lineage("other") == [every["other"]]
         assert await store.lineage("nobody") == []
 
-    @soon
     async def test_the_listing_is_the_same_when_opened_again(
         self, store: Store, another: Another
     ) -> None:
@@ -643,7 +601,6 @@ class StoreContract(JournalContract):
 
     # --- forks ----------------------------------------------------------------------------------
 
-    @soon
     async def test_a_fork_begins_with_the_facts_of_its_source(self, store: Store) -> None:
         for seq in range(1, 6):
             await store.append("r", seq - 1, [fact("r", seq)])
@@ -653,7 +610,6 @@ class StoreContract(JournalContract):
         run = await listed(store, "f")
         assert (run.seq, run.parent, run.parent_seq) == (3, "r", 3)
 
-    @soon
     async def test_a_fork_and_its_source_go_on_apart(self, store: Store) -> None:
         for seq in range(1, 4):
             await store.append("r", seq - 1, [fact("r", seq)])
@@ -669,7 +625,6 @@ class StoreContract(JournalContract):
         ]
         assert await store.read("f", 1, 3) == [fact("f", 2), fact("f", 3, "other")]
 
-    @soon
     async def test_a_fork_takes_no_part_of_an_append(self, store: Store) -> None:
         await store.append("r", 0, facts("r", 1, 2))
         await store.append("r", 2, facts("r", 3, 6))
@@ -678,14 +633,12 @@ class StoreContract(JournalContract):
         assert await store.read("f") == facts("f", 1, 2)
         assert await store.fork("r", 6, "g") == 6
 
-    @soon
     async def test_a_fork_beyond_the_end_takes_all(self, store: Store) -> None:
         await store.append("r", 0, facts("r", 1, 2))
 
         assert await store.fork("r", 99, "f") == 2
         assert await store.read("f") == facts("f", 1, 2)
 
-    @soon
     async def test_a_fork_of_a_fork_of_a_fork(self, store: Store) -> None:
         await store.append("r0", 0, [fact("r0", 1)])
         for level in range(1, 6):
@@ -699,7 +652,6 @@ class StoreContract(JournalContract):
         await store.append("early", 2, [fact("early", 3, "new")])
         assert await store.read("early", 1) == [fact("early", 2), fact("early", 3, "new")]
 
-    @soon
     async def test_a_fork_is_listed_as_its_source_was_then(self, store: Store) -> None:
         await store.append("r", 0, started("r"))
         await store.append("r", 1, told("r", e.RunFinished(), after=1))
@@ -709,7 +661,6 @@ class StoreContract(JournalContract):
         assert (await listed(store, "f")).summary.workflow == "tidy"
         assert (await listed(store, "r")).summary.status == "finished"
 
-    @soon
     async def test_a_fork_of_nothing_is_refused(self, store: Store) -> None:
         await store.append("r", 0, facts("r", 1, 3))
         refused = [
@@ -722,7 +673,6 @@ class StoreContract(JournalContract):
         assert [type(error) for error in refused] == [UserMistake] * 4
         assert await _ids(store) == ["r"]
 
-    @soon
     async def test_a_fork_with_a_name_in_use_is_refused(self, store: Store) -> None:
         for run in ("r", "s"):
             await store.append(run, 0, [fact(run, 1)])
@@ -731,7 +681,6 @@ class StoreContract(JournalContract):
         assert isinstance(await error_of(store.fork("r", 1, "r")), UserMistake)
         assert await store.read("s") == [fact("s", 1)]
 
-    @soon
     async def test_a_fork_is_there_when_opened_again(self, store: Store, another: Another) -> None:
         await store.append("r", 0, [fact("r", 1)])
         await store.fork("r", 1, "f")
@@ -742,7 +691,6 @@ class StoreContract(JournalContract):
 
     # --- imports --------------------------------------------------------------------------------
 
-    @soon
     async def test_an_imported_run_is_foreign_for_ever(
         self, store: Store, another: Another
     ) -> None:
@@ -755,20 +703,17 @@ class StoreContract(JournalContract):
         assert (run.seq, run.summary.workflow) == (3, "tidy")
         assert await again.read("r") == [*started("r"), *facts("r", 2, 3)]
 
-    @soon
     async def test_an_imported_run_may_be_forked_anywhere(self, store: Store) -> None:
         await store.adopt("r", facts("r", 1, 4))
 
         assert await store.fork("r", 3, "f") == 3
 
-    @soon
     async def test_an_import_with_a_name_in_use_is_refused(self, store: Store) -> None:
         await store.append("r", 0, [fact("r", 1)])
 
         assert isinstance(await error_of(store.adopt("r", facts("r", 1, 4))), UserMistake)
         assert await store.read("r") == [fact("r", 1)]
 
-    @soon
     async def test_a_bad_import_keeps_nothing(self, store: Store) -> None:
         bad = told("r", e.WorkflowOutput(text="fine"), e.WorkflowOutput(text="\ud800"))
 
@@ -779,7 +724,6 @@ class StoreContract(JournalContract):
 
     # --- the inbox ------------------------------------------------------------------------------
 
-    @soon
     async def test_a_message_is_handed_out_until_it_is_delivered(self, store: Store) -> None:
         mail = Mail(id="1", run="r", at=1.5, text="hi")
 
@@ -790,7 +734,6 @@ class StoreContract(JournalContract):
         assert await store.undelivered("r") == []
         assert await store.mail("") == []
 
-    @soon
     async def test_messages_come_back_whole(self, store: Store, another: Another) -> None:
         posted = [
             Mail(id="1", run="r", at=0.1, text="a\0b \U0001f30a", question="q", source="cli"),
@@ -803,7 +746,6 @@ class StoreContract(JournalContract):
 
         assert await (await another()).undelivered("r") == posted
 
-    @soon
     async def test_the_same_id_again_is_the_same_message(
         self, store: Store, another: Another
     ) -> None:
@@ -816,7 +758,6 @@ class StoreContract(JournalContract):
         assert await other.post(second) == first
         assert await store.mail("") == [first]
 
-    @soon
     async def test_a_delivered_message_is_remembered(self, store: Store, another: Another) -> None:
         first = Mail(id="1", run="r", at=1.0, text="first")
         await store.post(first)
@@ -826,7 +767,6 @@ class StoreContract(JournalContract):
         assert await again.post(Mail(id="1", run="r", at=2.0, text="second")) == first
         assert await again.mail("") == []
 
-    @soon
     async def test_of_one_id_posted_at_once_one_is_kept(
         self, store: Store, another: Another
     ) -> None:
@@ -840,7 +780,6 @@ class StoreContract(JournalContract):
         assert len(set(receipts)) == 1
         assert await store.mail("") == [receipts[0]]
 
-    @soon
     async def test_messages_are_the_oldest_first_and_of_their_run(self, store: Store) -> None:
         posted = [Mail(id=str(n), run="ab"[n % 2], at=float(9 - n)) for n in range(6)]
         for mail in posted:
@@ -850,7 +789,6 @@ class StoreContract(JournalContract):
         assert await store.undelivered("b") == posted[1::2]
         assert await store.undelivered("nobody") == []
 
-    @soon
     async def test_an_id_is_unique_for_its_run_only(self, store: Store) -> None:
         await store.post(Mail(id="1", run="a", at=1.0))
         await store.post(Mail(id="1", run="b", at=2.0))
@@ -858,7 +796,6 @@ class StoreContract(JournalContract):
 
         assert [mail.run for mail in await store.mail("")] == ["b"]
 
-    @soon
     async def test_an_unknown_message_is_left_unknown(self, store: Store) -> None:
         await store.delivered("r", "1")
         mail = Mail(id="1", run="r", at=1.0)
@@ -866,7 +803,6 @@ class StoreContract(JournalContract):
 
         assert await store.mail("") == [mail]
 
-    @soon
     async def test_messages_delivered_out_of_order(self, store: Store) -> None:
         posted = [Mail(id=str(n), run="r", at=float(n)) for n in range(5)]
         for mail in posted:
@@ -879,7 +815,6 @@ class StoreContract(JournalContract):
         await store.post(late := Mail(id="late", run="r", at=9.0))
         assert await store.undelivered("r") == [posted[2], posted[4], late]
 
-    @soon
     async def test_messages_are_there_after_a_kill(
         self, store: Store, another: Another, cut: Cut
     ) -> None:
@@ -890,7 +825,6 @@ class StoreContract(JournalContract):
 
         assert await store.undelivered("r") == [mail]
 
-    @soon
     async def test_a_message_that_is_no_text_is_refused(self, store: Store) -> None:
         bad = Mail(id="1", run="r", at=1.0, text="half \ud800")
 
@@ -900,7 +834,6 @@ class StoreContract(JournalContract):
         )
         assert await store.mail("") == []
 
-    @soon
     async def test_messages_are_asked_for_by_who_runs_their_run(
         self, store: Store, another: Another, cut: Cut
     ) -> None:
@@ -929,7 +862,6 @@ class StoreContract(JournalContract):
 
     # --- who has which run ----------------------------------------------------------------------
 
-    @soon
     async def test_what_was_posted_is_remembered_delivered_or_not(self, store: Store) -> None:
         first, other, second = (
             Mail(id=id, run=run, at=1.0, text=id)
@@ -943,7 +875,6 @@ class StoreContract(JournalContract):
         assert await store.posted("s") == [other]
         assert await store.posted("nobody") == []
 
-    @soon
     async def test_a_run_is_claimed_and_let_go(self, store: Store) -> None:
         assert await store.owner_of("r") == ""
         assert not (await store.claim("r")).was_cut
@@ -951,14 +882,12 @@ class StoreContract(JournalContract):
         await store.release("r")
         assert await store.owner_of("r") == ""
 
-    @soon
     async def test_what_is_ours_stays_ours(self, store: Store) -> None:
         await store.claim("r")
 
         assert not (await store.claim("r")).was_cut
         assert await store.owner_of("r") == store.me
 
-    @soon
     async def test_another_owner_is_refused(self, store: Store, another: Another) -> None:
         other = await another()
         await store.claim("r")
@@ -969,7 +898,6 @@ class StoreContract(JournalContract):
         assert error.owner == store.me
         assert await other.owner_of("r") == store.me
 
-    @soon
     async def test_a_run_let_go_may_be_claimed_and_was_not_cut(
         self, store: Store, another: Another
     ) -> None:
@@ -980,7 +908,6 @@ class StoreContract(JournalContract):
         assert not (await other.claim("r")).was_cut
         assert await store.owner_of("r") == other.me
 
-    @soon
     async def test_letting_go_of_anothers_run_changes_nothing(
         self, store: Store, another: Another
     ) -> None:
@@ -991,7 +918,6 @@ class StoreContract(JournalContract):
 
         assert await other.owner_of("r") == store.me
 
-    @soon
     async def test_a_closed_store_has_let_go(self, store: Store, another: Another) -> None:
         other = await another()
         await store.append("r", 0, [fact("r", 1)])
@@ -1002,7 +928,6 @@ class StoreContract(JournalContract):
         assert not (await listed(other, "r")).was_cut
         assert not (await other.claim("r")).was_cut
 
-    @soon
     async def test_the_run_of_a_dead_owner_is_listed_as_cut_and_may_be_claimed(
         self, store: Store, another: Another, cut: Cut
     ) -> None:
@@ -1019,7 +944,6 @@ class StoreContract(JournalContract):
         run = await listed(store, "r")
         assert (run.owner, run.was_cut) == (store.me, False)
 
-    @soon
     async def test_a_run_that_was_cut_stays_so_until_something_is_appended(
         self, store: Store, another: Another, cut: Cut
     ) -> None:
@@ -1045,7 +969,6 @@ class StoreContract(JournalContract):
         await store.release("r")
         assert not (await listed(store, "r")).was_cut
 
-    @soon
     async def test_of_many_that_claim_a_dead_owners_run_one_gets_it(
         self, store: Store, another: Another, cut: Cut
     ) -> None:
@@ -1061,7 +984,6 @@ class StoreContract(JournalContract):
             "RunOwned",
         ]
 
-    @soon
     async def test_nobody_appends_to_the_run_of_another_living_owner(
         self, store: Store, another: Another, cut: Cut
     ) -> None:
@@ -1074,7 +996,6 @@ class StoreContract(JournalContract):
         await store.append("r", 1, [fact("r", 2)])
         assert await store.read("r") == facts("r", 1, 2)
 
-    @soon
     async def test_a_claim_is_of_one_run_only(self, store: Store, another: Another) -> None:
         other = await another()
         await store.claim("a")
@@ -1085,7 +1006,6 @@ class StoreContract(JournalContract):
 
     # --- snapshots ------------------------------------------------------------------------------
 
-    @soon
     async def test_the_newest_snapshot_is_kept(self, store: Store, another: Another) -> None:
         assert await store.snapshot("r") is None
         await store.keep_snapshot("r", 10, b"ten")
@@ -1097,7 +1017,6 @@ class StoreContract(JournalContract):
         assert await again.snapshot("r") == (20, b"twenty\0\xff", {})
         assert await again.snapshot("s") == (1, b"", {})
 
-    @soon
     async def test_pages_of_a_snapshot_are_asked_for_once(
         self, store: Store, another: Another
     ) -> None:
@@ -1121,7 +1040,6 @@ class StoreContract(JournalContract):
         await again.keep_snapshot("r", 3, b"three")
         assert await again.snapshot("r") == (3, b"three", {})
 
-    @soon
     async def test_snapshots_can_be_forgotten(self, store: Store) -> None:
         for run in ("a", "b", "c"):
             await store.append(run, 0, [fact(run, 1)])
@@ -1136,7 +1054,6 @@ class StoreContract(JournalContract):
 
     # --- the blob store ---------------------------------------------------------------------------
 
-    @soon
     async def test_what_is_put_in_the_blob_store_is_there(
         self, store: Store, another: Another
     ) -> None:
@@ -1147,7 +1064,6 @@ class StoreContract(JournalContract):
             assert await store.get(key) == data
         assert await (await _reopened(store, another)).get(key) == data
 
-    @soon
     async def test_what_is_put_twice_has_one_key(self, store: Store, another: Another) -> None:
         other = await another()
         keys = await asyncio.gather(*(place.put(b"same" * 1000) for place in [store, other] * 4))
@@ -1155,7 +1071,6 @@ class StoreContract(JournalContract):
         assert len(set(keys)) == 1
         assert await store.get(keys[0]) == b"same" * 1000
 
-    @soon
     async def test_a_key_is_known_by_its_beginning(self, store: Store) -> None:
         keys = [await store.put(str(number).encode()) for number in range(9)]
 
@@ -1164,14 +1079,12 @@ class StoreContract(JournalContract):
         for key in (keys[0][:7], f"{keys[0][:8]}*", "0" * 8):
             assert isinstance(await error_of(store.get(key)), WorldTrouble)
 
-    @soon
     async def test_what_is_not_in_the_blob_store_is_trouble(self, store: Store) -> None:
         for key in ("0" * 64, "", "../../etc/passwd", "0" * 63 + "\n", "Z" * 64):
             assert isinstance(await error_of(store.get(key)), WorldTrouble)
 
     # --- hearing of changes ---------------------------------------------------------------------
 
-    @soon
     async def test_who_waits_hears_of_an_append(self, store: Store) -> None:
         await store.changed(0)
         async with asyncio.TaskGroup() as group:
@@ -1181,7 +1094,6 @@ class StoreContract(JournalContract):
 
         assert waiting.done()
 
-    @soon
     async def test_who_waits_hears_of_another_owners_message(
         self, store: Store, another: Another
     ) -> None:
@@ -1199,7 +1111,6 @@ class StoreContract(JournalContract):
 
         assert await store.mail("") == [mail]
 
-    @soon
     async def test_an_owner_that_is_called_hears_it(self, store: Store, another: Another) -> None:
         other = await another()
         async with contextlib.aclosing(store.rings()) as rings:
@@ -1209,7 +1120,6 @@ class StoreContract(JournalContract):
                 await asyncio.sleep(0)
             await hearing
 
-    @soon
     async def test_who_runs_a_run_is_called_for_what_is_sent_to_it(
         self, store: Store, another: Another
     ) -> None:
@@ -1224,13 +1134,11 @@ class StoreContract(JournalContract):
             await hearing
             assert (await store.mail(store.me))[0] == sent[0]
 
-    @soon
     async def test_a_call_that_nobody_hears_is_lost(self, store: Store, another: Another) -> None:
         other = await another()
         for owner in (other.me, store.me, "nobody", ""):
             await store.ring(owner)
 
-    @soon
     async def test_an_owner_lives_for_some_time_longer(
         self, store: Store, another: Another
     ) -> None:
@@ -1240,7 +1148,6 @@ class StoreContract(JournalContract):
         assert await store.renew() > 0
         assert await (await another()).owner_of("r") == store.me
 
-    @soon
     async def test_who_waits_for_a_run_hears_of_it(self, store: Store, another: Another) -> None:
         other = await another()
         await store.changed(0)
@@ -1250,7 +1157,6 @@ class StoreContract(JournalContract):
                 await other.post(Mail(id=secrets.token_hex(4), run="r", at=1.0))
                 await asyncio.sleep(0)
 
-    @soon
     async def test_a_change_between_two_waits_is_not_missed(
         self, store: Store, another: Another
     ) -> None:
@@ -1261,12 +1167,10 @@ class StoreContract(JournalContract):
 
         assert len(await store.mail("")) == 1
 
-    @soon
     async def test_waiting_ends_in_time(self, store: Store) -> None:
         for _ in range(3):
             await store.changed(0.001)
 
-    @soon
     async def test_a_cancelled_wait_is_gone(self, store: Store) -> None:
         await store.changed(0)
         waiting = asyncio.ensure_future(store.changed(3600))
@@ -1291,7 +1195,7 @@ async def _taken(store: SharedStore, limit: int = 9, **how: Any) -> list[str]:
     return [each.kept.id for each in await store.take(worker_at(store, **how), limit)]
 
 
-class PoolContract:
+class PoolContract(Contract):
     """The port `Pool`, of a store. Fixtures: see the module."""
 
     @staticmethod
@@ -1302,7 +1206,6 @@ class PoolContract:
         await store.append(run, 0, started(run, workspace=f"/home/{run}"))
         await store.release(run, 0.0)
 
-    @soon
     async def test_a_run_is_where_it_was_assigned(self, store: SharedStore) -> None:
         place = Placement(host="here", queue="slow", user="ann", repository="", commit="")
         await store.assign("r", place)
@@ -1317,7 +1220,6 @@ class PoolContract:
         assert (await listed(store, "r")).placement == away
         assert (await listed(store, "f")).placement == place
 
-    @soon
     async def test_a_run_that_nobody_placed_has_a_place_once_it_is_claimed(
         self, store: SharedStore
     ) -> None:
@@ -1326,7 +1228,6 @@ class PoolContract:
         await store.claim("r")
         assert (await listed(store, "r")).placement is not None
 
-    @soon
     async def test_what_is_owed_is_taken_once(self, store: SharedStore, another: Another) -> None:
         other = cast(SharedStore, await another())
         await self._owed(store, "r")
@@ -1339,7 +1240,6 @@ class PoolContract:
         assert await _taken(other) == []
         assert await store.owner_of("r") == other.me
 
-    @soon
     async def test_nothing_is_owed_to_what_waits_for_a_person_has_ended_or_is_foreign(
         self, store: SharedStore
     ) -> None:
@@ -1356,7 +1256,6 @@ class PoolContract:
 
         assert await _taken(store) == []
 
-    @soon
     async def test_what_was_sent_something_is_owed_it(self, store: SharedStore) -> None:
         await store.append("r", 0, started("r"))
         await store.post(Mail(id="1", run="r", at=1.0))
@@ -1368,7 +1267,6 @@ class PoolContract:
         await store.release("r")
         assert await _taken(store) == []
 
-    @soon
     async def test_what_is_due_later_is_owed_later(self, store: SharedStore) -> None:
         await store.append("r", 0, started("r"))
         for due_at, found in ((store.now() + 3600, []), (store.now() - 1, ["r"])):
@@ -1376,7 +1274,6 @@ class PoolContract:
             await store.release("r", due_at)
             assert await _taken(store) == found
 
-    @soon
     async def test_the_runs_of_a_dead_owner_are_owed(
         self, store: SharedStore, another: Another, cut: Cut
     ) -> None:
@@ -1392,7 +1289,6 @@ class PoolContract:
         await store.release("r")
         assert await _taken(store) == ["r"]
 
-    @soon
     async def test_a_closed_store_leaves_its_runs_to_others(
         self, store: SharedStore, another: Another
     ) -> None:
@@ -1403,7 +1299,6 @@ class PoolContract:
 
         assert await _taken(store) == ["r"]
 
-    @soon
     async def test_an_epoch_grows_with_each_change_of_owner(
         self, store: SharedStore, another: Another, cut: Cut
     ) -> None:
@@ -1417,7 +1312,6 @@ class PoolContract:
 
         assert epochs[0] == epochs[1] < epochs[2] < epochs[3]
 
-    @soon
     async def test_an_owner_hears_what_it_is_told(
         self, store: SharedStore, another: Another
     ) -> None:
@@ -1434,7 +1328,6 @@ class PoolContract:
         await other.tell(store.me, "nobody has to hear this")
         await other.tell("nobody", "lost")
 
-    @soon
     async def test_deaths_in_a_row_are_counted_until_it_is_let_go_or_goes_on(
         self, store: SharedStore, another: Another, cut: Cut
     ) -> None:
@@ -1460,7 +1353,6 @@ class PoolContract:
         await store.release("r")
         assert (await store.claim("r")).deaths == 0
 
-    @soon
     async def test_a_run_goes_to_workers_that_it_fits(self, store: SharedStore) -> None:
         clone = {"cloned": "no git"}
         where = {
@@ -1491,7 +1383,6 @@ class PoolContract:
             assert " ".join(sorted(taken)) == expected
         assert await _taken(store, host="here", is_leaving=True) == []
 
-    @soon
     async def test_no_more_are_taken_than_asked_for_the_longest_waiting_first(
         self, store: SharedStore
     ) -> None:
@@ -1503,7 +1394,6 @@ class PoolContract:
         assert await _taken(store, 2) == ["c", "a"]
         assert await _taken(store) == ["b"]
 
-    @soon
     async def test_people_share_the_workers_fairly(
         self, store: SharedStore, another: Another
     ) -> None:
@@ -1516,7 +1406,6 @@ class PoolContract:
         assert await _taken(other, 4) == ["bob0", "cid0", "ann1", "bob1"]
         assert await _taken(other) == ["ann2", "ann3", "ann4"]
 
-    @soon
     async def test_of_the_runs_that_may_kill_a_worker_it_has_one(
         self, store: SharedStore, another: Another, cut: Cut
     ) -> None:
@@ -1539,7 +1428,6 @@ class PoolContract:
         await other.release("b")
         assert await _taken(store) == ["b"]
 
-    @soon
     async def test_many_that_take_at_once_take_each_run_once(
         self, store: SharedStore, another: Another
     ) -> None:
@@ -1553,7 +1441,6 @@ class PoolContract:
 
         assert len(set(found)) == 20
 
-    @soon
     async def test_who_waits_for_work_hears_of_it(
         self, store: SharedStore, another: Another
     ) -> None:
@@ -1568,7 +1455,6 @@ class PoolContract:
         assert waiting.done()
         assert await _taken(store) == ["r"]
 
-    @soon
     async def test_who_waits_for_work_hears_of_what_is_let_go(
         self, store: SharedStore, another: Another
     ) -> None:
@@ -1583,7 +1469,6 @@ class PoolContract:
 
         assert await _taken(store) == ["r"]
 
-    @soon
     async def test_workers_that_live_are_known(
         self, store: SharedStore, another: Another, cut: Cut
     ) -> None:
@@ -1604,7 +1489,6 @@ class PoolContract:
         await cut(other)
         assert [each.owner for each in await store.workers()] == [store.me]
 
-    @soon
     async def test_supplies_are_shared(self, store: SharedStore, another: Another) -> None:
         other = cast(SharedStore, await another())
         slow = {"a": Rate(per_minute=0.001, burst=3.0)}
@@ -1612,7 +1496,6 @@ class PoolContract:
         assert 0 < await other.admit(slow) <= 60_000
         assert await store.admit({"b": Rate(per_minute=0.001, burst=1.0)}) == 0.0
 
-    @soon
     async def test_of_several_supplies_all_or_none_is_taken(self, store: SharedStore) -> None:
         full, empty = Rate(per_minute=0.001, burst=2.0), Rate(per_minute=0.001, burst=1.0)
         assert await store.admit({"a": full, "b": empty}) == 0.0
@@ -1621,7 +1504,6 @@ class PoolContract:
         assert await store.admit({"a": full}) > 0
         assert await store.admit({}) == 0.0
 
-    @soon
     async def test_a_supply_fills_again(self, store: SharedStore) -> None:
         fast = {"a": Rate(per_minute=60_000.0, burst=2.0)}
         assert await store.admit(fast, 2.0) == 0.0
@@ -1631,7 +1513,6 @@ class PoolContract:
             await asyncio.sleep(wait)
         raise AssertionError("it stays empty")
 
-    @soon
     async def test_the_time_goes_on(self, store: SharedStore, another: Another) -> None:
         other = cast(SharedStore, await another())
         first = store.now()
