@@ -230,37 +230,32 @@ class MemoryDisk(MemoryStore):
         self.die()
 
 
-class SqliteDisk(SqliteStore):
-    """A store on the disk, on which there may be no room."""
+class _Roomy:
+    """Before a store that lasts: on its disk there may be no room."""
 
     disk: Disk
 
     async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
         self.disk.room()
-        await super().append(run, expected, facts)
+        await super().append(run, expected, facts)  # type: ignore[misc]
 
     async def post(self, mail: Mail) -> Mail:
         self.disk.room()
-        return await super().post(mail)
+        return await super().post(mail)  # type: ignore[misc, no-any-return]
 
     def cut(self) -> None:
         """Be dead, as a killed process is."""
-        self.close(is_cut=True)
+        self.close(is_cut=True)  # type: ignore[attr-defined]
 
 
-class PostgresDisk(PostgresStore):
-    """A store in a database, in which there may be no room."""
+class SqliteDisk(_Roomy, SqliteStore):
+    """A store on the disk."""
 
-    disk: Disk
+
+class PostgresDisk(_Roomy, PostgresStore):
+    """A store in a database."""
+
     address: str
-
-    async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
-        self.disk.room()
-        await super().append(run, expected, facts)
-
-    async def post(self, mail: Mail) -> Mail:
-        self.disk.room()
-        return await super().post(mail)
 
     async def claim(self, run: str) -> Claim:
         claim = await super().claim(run)
@@ -269,7 +264,7 @@ class PostgresDisk(PostgresStore):
 
     def cut(self) -> None:
         """Be dead, as a killed process is once the server has seen the end of its connection."""
-        self.close(is_cut=True)
+        super().cut()
         wait_until(lambda: not lives(self.address, self.me), "the server sees a death")
 
 

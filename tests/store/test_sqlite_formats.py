@@ -76,6 +76,22 @@ async def older(path: Path) -> None:
             await store.append("r", 0, facts("r", 1, 3))
 
 
+async def read_golden(folder: Path, format: int, id: str) -> tuple[Run, list[Envelope]]:
+    """Return the run that is new in a released journal, folded and as its facts; the others are listed."""
+    path = folder / "journal.db"
+    await asyncio.to_thread(golden, path, format)
+    async with opened(path) as store:
+        told = await store.read(id)
+        run = Run(id=id)
+        for each in told:
+            assert isinstance(each.event, Fact)
+            run = apply(run, each.event)
+        others = [] if format == 7 else [("f", 3, ""), ("r", 5, "")]
+        listed = [(kept.id, kept.seq, kept.damaged) for kept in await every(store)]
+        assert listed == sorted([*others, (id, len(told), "")])
+    return run, told
+
+
 def test_released_journals_are_never_edited() -> None:
     found = {
         path.relative_to(GOLDEN).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -127,18 +143,10 @@ async def test_the_runs_of_a_journal_of_any_format_are_listed_in_pages(
 
 
 async def test_the_journal_of_the_second_format_is_read_whole(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    await asyncio.to_thread(golden, path, 2)
-    async with opened(path) as store:
-        runs = {kept.id: kept for kept in await every(store)}
-        told = await store.read("golden33")
+    _, told = await read_golden(tmp_path, 2, "golden33")
+    assert {"left", "right", "1", "2", "inner"} == {e.event.branch for e in told} - {""}
 
-        assert [(kept.id, kept.seq, kept.damaged) for kept in runs.values()] == [
-            ("f", 3, ""),
-            ("golden33", len(told), ""),
-            ("r", 5, ""),
-        ]
-        assert {"left", "right", "1", "2", "inner"} == {e.event.branch for e in told} - {""}
+    async with opened(tmp_path / "journal.db") as store:
         assert await store.read("f") == facts("f", 1, 3)
         assert await store.mail("") == [Mail(id="1", run="r", at=2.5, text="wörds")]
 
@@ -168,179 +176,93 @@ def test_a_yes_to_a_tool_becomes_a_review_of_each_call() -> None:
 
 
 async def test_the_journal_of_the_third_format_is_read_whole(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    await asyncio.to_thread(golden, path, 3)
-    async with opened(path) as store:
-        runs = {kept.id: kept for kept in await every(store)}
-        told = await store.read("golden44")
+    _, told = await read_golden(tmp_path, 3, "golden44")
 
-        assert [(kept.id, kept.seq, kept.damaged) for kept in runs.values()] == [
-            ("f", 3, ""),
-            ("golden44", len(told), ""),
-            ("r", 5, ""),
-        ]
-        kinds = {envelope.type for envelope in told}
-        assert kinds >= {"call_edited", "permission_granted", "permission_revoked"}
-        assert kinds >= {"budget_reached", "time_spent"}
+    kinds = {envelope.type for envelope in told}
+    assert kinds >= {"call_edited", "permission_granted", "permission_revoked"}
+    assert kinds >= {"budget_reached", "time_spent"}
 
 
 async def test_the_journal_of_the_fourth_format_is_read_whole(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    await asyncio.to_thread(golden, path, 4)
-    async with opened(path) as store:
-        told = await store.read("golden55")
+    _, told = await read_golden(tmp_path, 4, "golden55")
 
-        assert [(kept.id, kept.seq, kept.damaged) for kept in await every(store)] == [
-            ("f", 3, ""),
-            ("golden55", len(told), ""),
-            ("r", 5, ""),
-        ]
-        kinds = {envelope.type for envelope in told}
-        assert kinds >= {"run_renamed", "compaction_began", "conversation_compacted"}
+    kinds = {envelope.type for envelope in told}
+    assert kinds >= {"run_renamed", "compaction_began", "conversation_compacted"}
 
 
 async def test_the_journal_of_the_fifth_format_is_read_whole(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    await asyncio.to_thread(golden, path, 5)
-    async with opened(path) as store:
-        told = await store.read("golden66")
+    _, told = await read_golden(tmp_path, 5, "golden66")
 
-        assert [(kept.id, kept.seq, kept.damaged) for kept in await every(store)] == [
-            ("f", 3, ""),
-            ("golden66", len(told), ""),
-            ("r", 5, ""),
-        ]
-        shown = [each.event for each in told if isinstance(each.event, ReplyShown)]
-        assert "".join(fact.text for fact in shown if not fact.branch) == "One and a halfand more"
+    shown = [each.event for each in told if isinstance(each.event, ReplyShown)]
+    assert "".join(fact.text for fact in shown if not fact.branch) == "One and a halfand more"
 
 
 async def test_the_journal_of_the_seventh_format_is_read_whole(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    await asyncio.to_thread(golden, path, 7)
-    async with opened(path) as store:
-        told = await store.read("golden88")
+    _, told = await read_golden(tmp_path, 7, "golden88")
 
-        assert [(kept.id, kept.seq, kept.damaged) for kept in await every(store)] == [
-            ("golden88", len(told), ""),
-        ]
-        (begun,) = (each.event for each in told if isinstance(each.event, BranchStarted))
-        assert (begun.role, begun.call_id) == ("coder", "call_1")
+    (begun,) = (each.event for each in told if isinstance(each.event, BranchStarted))
+    assert (begun.role, begun.call_id) == ("coder", "call_1")
 
 
 async def test_the_journal_of_the_sixth_format_is_read_whole(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    await asyncio.to_thread(golden, path, 6)
-    async with opened(path) as store:
-        told = await store.read("golden77")
-        run = Run(id="golden77")
-        for each in told:
-            assert isinstance(each.event, Fact)
-            run = apply(run, each.event)
+    run, _ = await read_golden(tmp_path, 6, "golden77")
 
-        assert [(kept.id, kept.seq, kept.damaged) for kept in await every(store)] == [
-            ("f", 3, ""),
-            ("golden77", len(told), ""),
-            ("r", 5, ""),
-        ]
-        talk, report = run.common_data["talk"], run.common_data["report"]
-        words = [each["text"].strip("x ") for each in talk]
-        assert words == ["1", "2", "3", "corrected", "5", "9", "10", "11", "round 1"]
-        assert report.endswith(
-            "yyy Round 1: wörds. Round 2: wörds. Round 3: wörds. Round 4: wörds. Round 5: wörds."
-        )
+    talk, report = run.common_data["talk"], run.common_data["report"]
+    words = [each["text"].strip("x ") for each in talk]
+    assert words == ["1", "2", "3", "corrected", "5", "9", "10", "11", "round 1"]
+    assert report.endswith(
+        "yyy Round 1: wörds. Round 2: wörds. Round 3: wörds. Round 4: wörds. Round 5: wörds."
+    )
 
 
 async def test_the_journal_of_the_eighth_format_is_read_whole(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    await asyncio.to_thread(golden, path, 8)
-    async with opened(path) as store:
-        told = await store.read("golden99")
-        run = Run(id="golden99")
-        for each in told:
-            assert isinstance(each.event, Fact)
-            run = apply(run, each.event)
+    run, _ = await read_golden(tmp_path, 8, "golden99")
 
-        assert [(kept.id, kept.seq, kept.damaged) for kept in await every(store)] == [
-            ("f", 3, ""),
-            ("golden99", len(told), ""),
-            ("r", 5, ""),
-        ]
-        assert [(item.status, item.text) for item in run.todo.items] == [
-            ("done", "Write the pärser"),
-            ("pending", "Say it in the docs"),
-        ]
+    assert [(item.status, item.text) for item in run.todo.items] == [
+        ("done", "Write the pärser"),
+        ("pending", "Say it in the docs"),
+    ]
 
 
 async def test_the_journal_of_the_ninth_format_is_read_whole(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    await asyncio.to_thread(golden, path, 9)
-    async with opened(path) as store:
-        first, *_, replied, _, _, _ = [each.event for each in await store.read("goldenaa")]
+    _, told = await read_golden(tmp_path, 9, "goldenaa")
+    first, *_, replied, _, _, _ = [each.event for each in told]
 
-        assert [(kept.id, kept.seq, kept.damaged) for kept in await every(store)] == [
-            ("f", 3, ""),
-            ("goldenaa", 7, ""),
-            ("r", 5, ""),
-        ]
-        assert isinstance(first, RunStarted)
-        assert {name: role.effort for name, role in first.definition.roles.items()} == {
-            "dude": "high",
-            "judge": None,
-        }
-        assert isinstance(replied, AgentResponded)
-        assert replied.usage is not None
-        assert (replied.usage.input_tokens, replied.usage.cached_tokens) == (1200, 1024)
+    assert isinstance(first, RunStarted)
+    assert {name: role.effort for name, role in first.definition.roles.items()} == {
+        "dude": "high",
+        "judge": None,
+    }
+    assert isinstance(replied, AgentResponded)
+    assert replied.usage is not None
+    assert (replied.usage.input_tokens, replied.usage.cached_tokens) == (1200, 1024)
 
 
 async def test_the_journal_of_the_tenth_format_is_read_whole(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    await asyncio.to_thread(golden, path, 10)
-    async with opened(path) as store:
-        told = await store.read("goldenbb")
-        run = Run(id="goldenbb")
-        for each in told:
-            assert isinstance(each.event, Fact)
-            run = apply(run, each.event)
+    run, told = await read_golden(tmp_path, 10, "goldenbb")
 
-        assert [(kept.id, kept.seq, kept.damaged) for kept in await every(store)] == [
-            ("f", 3, ""),
-            ("goldenbb", len(told), ""),
-            ("r", 5, ""),
-        ]
-        kinds = {envelope.type for envelope in told}
-        assert kinds >= {"hook_ran", "tool_ended", "mode_told", "results_trimmed"}
-        (begun,) = (each.event for each in told if isinstance(each.event, BranchStarted))
-        assert begun.worktree == "coder-30"
-        assert [item.text for item in run.todo.items] == ["Read", "Write"]
-        assert [picture.width for picture in run.pictures.values()] == [640]
-        checked = next(result for message in run.contexts["chat"] for result in message.results)
-        assert checked.trimmed
-        assert run.hooked == ("run",)
+    kinds = {envelope.type for envelope in told}
+    assert kinds >= {"hook_ran", "tool_ended", "mode_told", "results_trimmed"}
+    (begun,) = (each.event for each in told if isinstance(each.event, BranchStarted))
+    assert begun.worktree == "coder-30"
+    assert [item.text for item in run.todo.items] == ["Read", "Write"]
+    assert [picture.width for picture in run.pictures.values()] == [640]
+    checked = next(result for message in run.contexts["chat"] for result in message.results)
+    assert checked.trimmed
+    assert run.hooked == ("run",)
 
 
 async def test_the_journal_of_the_eleventh_format_is_read_whole(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    await asyncio.to_thread(golden, path, 11)
-    async with opened(path) as store:
-        told = await store.read("goldencc")
-        run = Run(id="goldencc")
-        for each in told:
-            assert isinstance(each.event, Fact)
-            run = apply(run, each.event)
+    run, told = await read_golden(tmp_path, 11, "goldencc")
 
-        assert [(kept.id, kept.seq, kept.damaged) for kept in await every(store)] == [
-            ("f", 3, ""),
-            ("goldencc", len(told), ""),
-            ("r", 5, ""),
-        ]
-        first = told[0].event
-        assert isinstance(first, RunStarted)
-        assert first.source == "web"
-        kinds = {envelope.type for envelope in told}
-        assert kinds >= {"agent_prompted", "agent_stopped", "workspace_seen"}
-        calls = [each.event for each in told if isinstance(each.event, ToolCalled)]
-        assert [call.external for call in calls] == ["once", "read"]
-        assert run.sessions["claude"].id == "s1"
+    first = told[0].event
+    assert isinstance(first, RunStarted)
+    assert first.source == "web"
+    kinds = {envelope.type for envelope in told}
+    assert kinds >= {"agent_prompted", "agent_stopped", "workspace_seen"}
+    calls = [each.event for each in told if isinstance(each.event, ToolCalled)]
+    assert [call.external for call in calls] == ["once", "read"]
+    assert run.sessions["claude"].id == "s1"
 
 
 async def test_the_journal_of_the_first_format_goes_on(tmp_path: Path) -> None:
