@@ -6,6 +6,7 @@ drive the program.
 """
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from left_out import leave_out
@@ -50,6 +51,12 @@ def needs_server(item: pytest.Item) -> bool:
         return False
     is_in_one = hasattr(item, "callspec") and item.callspec.params.get(_FIXTURE) == "postgresql"
     return is_in_one or "postgres" in item.fixturenames
+
+
+@pytest.fixture
+def journal_path(tmp_path: Path) -> Path:
+    """Return where the journal of a test goes that is about the file: there is none yet."""
+    return tmp_path / "journal.db"
 
 
 @pytest.fixture(scope="session")

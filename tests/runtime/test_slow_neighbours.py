@@ -87,15 +87,14 @@ async def test_a_journal_another_process_holds_on_to_fails_no_run(
 
 
 async def test_the_run_of_a_process_that_is_stopped_is_not_taken_and_of_a_killed_one_is(
-    tmp_path: Path,
+    journal_path: Path,
 ) -> None:
-    path = tmp_path / "journal.db"
     owner = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", OWNER, str(path), stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", OWNER, str(journal_path), stdout=asyncio.subprocess.PIPE
     )
     assert owner.stdout is not None
     assert await owner.stdout.readline() == b"claimed\n"
-    store = SqliteStore.opened(path)
+    store = SqliteStore.opened(journal_path)
     os.kill(owner.pid, signal.SIGSTOP)
     with pytest.raises(RunOwned):
         await store.claim("r")

@@ -78,22 +78,21 @@ def still_readable(path: Path) -> set[Any]:
 
 @pytest.mark.parametrize("seed", range(25))
 async def test_all_that_is_whole_comes_out_and_nothing_is_altered(
-    tmp_path: Path, seed: int
+    journal_path: Path, seed: int
 ) -> None:
-    path = tmp_path / "journal.db"
-    kept = await made(path)
-    names = dict(edit(path, "select number, id from runs"))
+    kept = await made(journal_path)
+    names = dict(edit(journal_path, "select number, id from runs"))
     chance = random.Random(seed)
-    content = bytearray(path.read_bytes())
+    content = bytearray(journal_path.read_bytes())
     for _ in range(chance.randint(1, 4)):
         page = chance.randrange(len(content) // PAGE)
         begin = page * PAGE + chance.choice([0, chance.randrange(PAGE)])
         end = min(begin + chance.choice([1, 30, PAGE]), (page + 1) * PAGE)
         content[begin:end] = chance.randbytes(end - begin)
-    path.write_bytes(content)
-    readable = still_readable(path)
-    done = salvage(path)
-    out = await read(path)
+    journal_path.write_bytes(content)
+    readable = still_readable(journal_path)
+    done = salvage(journal_path)
+    out = await read(journal_path)
 
     for name, facts in out.items():
         original = kept.get(name) or kept[names[int(name.removeprefix("salvaged"))]]
@@ -110,7 +109,7 @@ async def test_all_that_is_whole_comes_out_and_nothing_is_altered(
         whole = 0
         while (number, whole + 1) in readable:
             whole += 1
-        assert told[name] >= _chaining(path, number, whole)
+        assert told[name] >= _chaining(journal_path, number, whole)
 
 
 def _chaining(path: Path, run: int, whole: int) -> int:
@@ -163,17 +162,16 @@ WHOLE: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.parametrize("damage", WHOLE.values(), ids=WHOLE.keys())
 async def test_where_no_fact_is_damaged_none_is_lost(
-    tmp_path: Path, damage: Callable[[Path], None]
+    journal_path: Path, damage: Callable[[Path], None]
 ) -> None:
-    path = tmp_path / "journal.db"
-    kept = await made(path)
-    damage(path)
-    done = salvage(path)
+    kept = await made(journal_path)
+    damage(journal_path)
+    done = salvage(journal_path)
 
     assert done.damaged is not None
     assert done.damaged.exists()
-    assert await read(path) == kept
-    async with opened(path) as store:
+    assert await read(journal_path) == kept
+    async with opened(journal_path) as store:
         assert [mail.text for mail in await store.mail("")] == ["hello"]
         for listed in await every(store):
             assert (listed.damaged, listed.seq) == ("", len(kept[listed.id]))
@@ -201,14 +199,13 @@ def _open(path: Path) -> None:
     SqliteStore.opened(path).close()
 
 
-async def test_a_run_is_usable_up_to_the_damage(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    kept = await made(path)
-    edit(path, "update facts set body=x'00' where run=2 and seq=5")
-    done = salvage(path)
+async def test_a_run_is_usable_up_to_the_damage(journal_path: Path) -> None:
+    kept = await made(journal_path)
+    edit(journal_path, "update facts set body=x'00' where run=2 and seq=5")
+    done = salvage(journal_path)
 
     assert [(run.id, run.facts, run.had) for run in done.runs][1] == ("b", 4, len(kept["b"]))
-    assert (await read(path)) == {**kept, "b": kept["b"][:4]}
+    assert (await read(journal_path)) == {**kept, "b": kept["b"][:4]}
     assert done.damaged is not None
     with pytest.raises(JournalDamaged):
         await read(done.damaged)
@@ -232,11 +229,10 @@ async def test_a_journal_in_use_is_not_salvaged(tmp_path: Path) -> None:
     assert isinstance(refusal(lambda: salvage(tmp_path / "none.db")), UserMistake)
 
 
-async def test_garbage_gives_an_empty_journal(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    path.write_bytes(random.Random(1).randbytes(50_000))
-    assert isinstance(refusal(lambda: _open(path)), WorldTrouble)
-    done = salvage(path)
+async def test_garbage_gives_an_empty_journal(journal_path: Path) -> None:
+    journal_path.write_bytes(random.Random(1).randbytes(50_000))
+    assert isinstance(refusal(lambda: _open(journal_path)), WorldTrouble)
+    done = salvage(journal_path)
 
     assert done.runs == ()
-    assert await read(path) == {}
+    assert await read(journal_path) == {}

@@ -36,9 +36,8 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return waits
 
 
-async def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    async with opened(path) as store:
+async def test_a_full_disk_refuses_and_goes_on_when_there_is_room(journal_path: Path) -> None:
+    async with opened(journal_path) as store:
         await store.append("r", 0, [fact("r", 1)])
         await store.set_quota(0)
         with pytest.raises(JournalFull) as caught:
@@ -46,7 +45,7 @@ async def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path
         with pytest.raises(JournalFull):
             await store.post(Mail(id="1", run="r", at=1.0, text=LARGE))
 
-        assert str(path) in caught.value.what
+        assert str(journal_path) in caught.value.what
         assert caught.value.hint
         assert await store.read("r") == [fact("r", 1)]
         assert await store.mail("") == []
@@ -68,12 +67,11 @@ async def test_on_a_full_disk_the_small_ones_of_a_group_are_kept(tmp_path: Path)
 
 
 async def test_a_journal_locked_for_too_long_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    journal_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "journal.db"
     monkeypatch.setattr(schema, "BUSY_MS", 20)
-    async with opened(path) as store:
-        holder = apsw.Connection(str(path))
+    async with opened(journal_path) as store:
+        holder = apsw.Connection(str(journal_path))
         holder.execute("begin immediate")
         with pytest.raises(JournalFull) as caught:  # it may be tried again
             await store.append("r", 0, [fact("r", 1)])
@@ -85,10 +83,9 @@ async def test_a_journal_locked_for_too_long_is_told(
         await store.append("r", 0, [fact("r", 1)])
 
 
-async def test_who_waits_for_a_lock_gets_it(tmp_path: Path, waits: threading.Event) -> None:
-    path = tmp_path / "journal.db"
-    async with opened(path) as store:
-        holder = apsw.Connection(str(path))
+async def test_who_waits_for_a_lock_gets_it(journal_path: Path, waits: threading.Event) -> None:
+    async with opened(journal_path) as store:
+        holder = apsw.Connection(str(journal_path))
         holder.execute("begin immediate")
         appending = asyncio.ensure_future(store.append("r", 0, [fact("r", 1)]))
         await asyncio.to_thread(waits.wait)
@@ -99,12 +96,11 @@ async def test_who_waits_for_a_lock_gets_it(tmp_path: Path, waits: threading.Eve
         assert [run.id for run in await every(store)] == ["r"]
 
 
-async def test_appends_that_wait_share_a_commit(tmp_path: Path, waits: threading.Event) -> None:
-    path = tmp_path / "journal.db"
-    async with opened(path) as store:
-        holder = apsw.Connection(str(path))
+async def test_appends_that_wait_share_a_commit(journal_path: Path, waits: threading.Event) -> None:
+    async with opened(journal_path) as store:
+        holder = apsw.Connection(str(journal_path))
         holder.execute("begin immediate")
-        watcher = apsw.Connection(str(path))
+        watcher = apsw.Connection(str(journal_path))
         seen: set[object] = set()
         appending = [
             asyncio.ensure_future(store.append(f"r{n}", 0, [fact(f"r{n}", 1)])) for n in range(50)
@@ -162,16 +158,15 @@ async def test_a_loop_that_ended_while_it_waited_harms_nothing(tmp_path: Path) -
         assert await store.run("r") is not None
 
 
-async def test_what_waits_when_it_is_closed_is_still_done(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    store = SqliteStore.opened(path)
+async def test_what_waits_when_it_is_closed_is_still_done(journal_path: Path) -> None:
+    store = SqliteStore.opened(journal_path)
     appending = [
         asyncio.ensure_future(store.append(f"r{n}", 0, facts(f"r{n}", 1, 3))) for n in range(30)
     ]
     await asyncio.sleep(0)
     await store.aclose()
     await asyncio.gather(*appending)
-    async with opened(path) as store:
+    async with opened(journal_path) as store:
         assert len(await every(store)) == 30
 
 
@@ -198,11 +193,10 @@ async def test_facts_become_bytes_and_are_kept_off_the_loop(
     assert threads == ["midstream-journal"] * 5
 
 
-async def test_a_reader_reads_while_another_writes(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    async with opened(path) as store:
+async def test_a_reader_reads_while_another_writes(journal_path: Path) -> None:
+    async with opened(journal_path) as store:
         await store.append("r", 0, facts("r", 1, 3))
-        holder = apsw.Connection(str(path))
+        holder = apsw.Connection(str(journal_path))
         holder.execute("begin immediate")
 
         assert await store.read("r") == facts("r", 1, 3)
@@ -210,11 +204,10 @@ async def test_a_reader_reads_while_another_writes(tmp_path: Path) -> None:
         holder.close()
 
 
-async def test_facts_stay_small_on_the_disk(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    async with opened(path) as store:
-        empty = path.stat().st_size
+async def test_facts_stay_small_on_the_disk(journal_path: Path) -> None:
+    async with opened(journal_path) as store:
+        empty = journal_path.stat().st_size
         for run in map(str, range(4)):
             await store.append(run, 0, [fact(run, seq, "x" * 200) for seq in range(1, 251)])
 
-    assert (path.stat().st_size - empty) / 1000 < 500
+    assert (journal_path.stat().st_size - empty) / 1000 < 500

@@ -29,15 +29,14 @@ def mode_of(path: Path) -> int:
 
 
 async def test_the_sockets_of_a_dead_owner_go_and_those_of_a_living_one_stay(
-    tmp_path: Path,
+    journal_path: Path,
 ) -> None:
-    path = tmp_path / "journal.db"
-    async with opened(path) as living:
-        folder = Path(f"{path}.d")
+    async with opened(journal_path) as living:
+        folder = Path(f"{journal_path}.d")
         names = [f"{owner}.{kind}" for owner in ("dead", living.me) for kind in ("bell", "live")]
         for name in names:
             (folder / name).touch(mode=0o600)
-        async with opened(path):
+        async with opened(journal_path):
             assert [name for name in names if (folder / name).exists()] == names[2:]
 
 
@@ -55,13 +54,12 @@ async def test_everything_is_private(tmp_path: Path) -> None:
         }
 
 
-async def test_a_journal_that_others_could_read_is_made_private(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    async with opened(path):
+async def test_a_journal_that_others_could_read_is_made_private(journal_path: Path) -> None:
+    async with opened(journal_path):
         pass
-    path.chmod(0o644)
-    async with opened(path):
-        assert mode_of(path) == 0o600
+    journal_path.chmod(0o644)
+    async with opened(journal_path):
+        assert mode_of(journal_path) == 0o600
 
 
 async def test_a_closed_journal_leaves_one_file_and_its_folder(tmp_path: Path) -> None:
@@ -72,18 +70,17 @@ async def test_a_closed_journal_leaves_one_file_and_its_folder(tmp_path: Path) -
     assert os.listdir(tmp_path / "journal.db.d") == []
 
 
-async def test_a_newer_journal_is_refused_and_not_touched(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    async with opened(path) as store:
+async def test_a_newer_journal_is_refused_and_not_touched(journal_path: Path) -> None:
+    async with opened(journal_path) as store:
         await store.append("r", 0, [fact("r", 1)])
-    edit(path, "update meta set value=? where key='format'", FORMAT + 1)
-    before = (path.read_bytes(), path.stat().st_mtime_ns)
-    error = refusal(lambda: SqliteStore.opened(path))
+    edit(journal_path, "update meta set value=? where key='format'", FORMAT + 1)
+    before = (journal_path.read_bytes(), journal_path.stat().st_mtime_ns)
+    error = refusal(lambda: SqliteStore.opened(journal_path))
 
     assert isinstance(error, JournalTooNew)
-    assert str(path) in error.what
+    assert str(journal_path) in error.what
     assert error.hint
-    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+    assert (journal_path.read_bytes(), journal_path.stat().st_mtime_ns) == before
 
 
 async def test_a_newer_journal_is_refused_also_while_its_log_is_full(tmp_path: Path) -> None:
@@ -103,16 +100,15 @@ async def test_a_newer_journal_is_refused_also_while_its_log_is_full(tmp_path: P
 
 
 async def test_a_journal_that_turns_newer_while_it_is_open_is_written_no_more(
-    tmp_path: Path,
+    journal_path: Path,
 ) -> None:
-    path = tmp_path / "journal.db"
-    async with opened(path) as store:
+    async with opened(journal_path) as store:
         await store.append("r", 0, [fact("r", 1)])
-        edit(path, "update meta set value=? where key='format'", FORMAT + 1)
+        edit(journal_path, "update meta set value=? where key='format'", FORMAT + 1)
         with pytest.raises(JournalTooNew):
             await store.append("r", 1, [fact("r", 2)])
 
-    assert edit(path, "select count(*) from facts") == [(1,)]
+    assert edit(journal_path, "select count(*) from facts") == [(1,)]
 
 
 @pytest.mark.parametrize(
@@ -120,33 +116,30 @@ async def test_a_journal_that_turns_newer_while_it_is_open_is_written_no_more(
     [b"hello, this is no database\n" * 100, b"\0" * 5000, b"SQLite format 3\0" + b"\xff" * 5000],
     ids=["text", "zeros", "header"],
 )
-async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "journal.db"
-    path.write_bytes(content)
-    error = refusal(lambda: SqliteStore.opened(path))
+async def test_a_file_that_is_no_database_is_refused(journal_path: Path, content: bytes) -> None:
+    journal_path.write_bytes(content)
+    error = refusal(lambda: SqliteStore.opened(journal_path))
 
     assert isinstance(error, WorldTrouble)
-    assert str(path) in error.what
+    assert str(journal_path) in error.what
     assert "mv" in error.hint
-    assert path.read_bytes() == content
+    assert journal_path.read_bytes() == content
 
 
-async def test_the_database_of_something_else_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    edit(path, "create table cookies(name, value)")
-    before = path.read_bytes()
+async def test_the_database_of_something_else_is_refused(journal_path: Path) -> None:
+    edit(journal_path, "create table cookies(name, value)")
+    before = journal_path.read_bytes()
 
-    assert isinstance(refusal(lambda: SqliteStore.opened(path)), WorldTrouble)
-    assert path.read_bytes() == before
+    assert isinstance(refusal(lambda: SqliteStore.opened(journal_path)), WorldTrouble)
+    assert journal_path.read_bytes() == before
 
 
-async def test_a_journal_without_its_format_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    async with opened(path):
+async def test_a_journal_without_its_format_is_refused(journal_path: Path) -> None:
+    async with opened(journal_path):
         pass
-    edit(path, "delete from meta")
+    edit(journal_path, "delete from meta")
 
-    assert isinstance(refusal(lambda: SqliteStore.opened(path)), WorldTrouble)
+    assert isinstance(refusal(lambda: SqliteStore.opened(journal_path)), WorldTrouble)
 
 
 async def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
@@ -158,23 +151,21 @@ async def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None
         assert error.hint
 
 
-async def test_an_empty_file_becomes_a_journal(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    path.touch()
-    async with opened(path) as store:
+async def test_an_empty_file_becomes_a_journal(journal_path: Path) -> None:
+    journal_path.touch()
+    async with opened(journal_path) as store:
         await store.append("r", 0, [fact("r", 1)])
 
         assert await store.read("r") == [fact("r", 1)]
 
 
-async def test_many_may_make_it_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
+async def test_many_may_make_it_at_once(journal_path: Path) -> None:
     stores: list[SqliteStore] = []
     errors: list[MidstreamError] = []
 
     def make() -> None:
         try:
-            stores.append(SqliteStore.opened(path))
+            stores.append(SqliteStore.opened(journal_path))
         except MidstreamError as error:
             errors.append(error)
 
@@ -223,17 +214,16 @@ async def grown(path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [1, 100, 4096, 20_000])
-async def test_a_file_that_was_cut_short_is_told_as_that(tmp_path: Path, left: int) -> None:
-    path = tmp_path / "journal.db"
-    await grown(path)
-    size = os.stat(path).st_size
-    os.truncate(path, left)
-    error = refusal(lambda: SqliteStore.opened(path))
+async def test_a_file_that_was_cut_short_is_told_as_that(journal_path: Path, left: int) -> None:
+    await grown(journal_path)
+    size = os.stat(journal_path).st_size
+    os.truncate(journal_path, left)
+    error = refusal(lambda: SqliteStore.opened(journal_path))
 
     assert f"it was cut short, {left} of {size} bytes" in error.what or left < 512
     assert "locked" not in str(error)
     assert "--salvage" in error.hint
-    assert os.stat(path).st_size == left
+    assert os.stat(journal_path).st_size == left
 
 
 @pytest.mark.parametrize("change", [lambda path: os.truncate(path, 0), os.unlink])
@@ -253,20 +243,18 @@ async def test_a_log_whose_journal_is_gone_is_not_thrown_away(
         assert log.read_bytes() == kept
 
 
-async def test_an_emptied_journal_is_no_new_one(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    await grown(path)
-    os.truncate(path, 0)
+async def test_an_emptied_journal_is_no_new_one(journal_path: Path) -> None:
+    await grown(journal_path)
+    os.truncate(journal_path, 0)
 
-    assert "emptied" in refusal(lambda: SqliteStore.opened(path)).what
+    assert "emptied" in refusal(lambda: SqliteStore.opened(journal_path)).what
 
 
-def test_an_empty_file_is_where_a_journal_begins(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    path.touch()
-    SqliteStore.opened(path).close()
+def test_an_empty_file_is_where_a_journal_begins(journal_path: Path) -> None:
+    journal_path.touch()
+    SqliteStore.opened(journal_path).close()
 
-    assert path.stat().st_size > 0
+    assert journal_path.stat().st_size > 0
 
 
 def test_what_is_in_the_way_is_named(tmp_path: Path) -> None:

@@ -102,10 +102,9 @@ def test_released_journals_are_never_edited() -> None:
     assert found == CHECKSUMS
 
 
-async def test_the_journal_of_the_first_format_is_read_whole(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    await asyncio.to_thread(golden, path)
-    async with opened(path) as store:
+async def test_the_journal_of_the_first_format_is_read_whole(journal_path: Path) -> None:
+    await asyncio.to_thread(golden, journal_path)
+    async with opened(journal_path) as store:
         runs = {kept.id: kept for kept in await every(store)}
 
         assert [(kept.id, kept.seq, kept.damaged) for kept in runs.values()] == [
@@ -127,11 +126,10 @@ async def test_the_journal_of_the_first_format_is_read_whole(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("format", range(1, FORMAT + 1))
 async def test_the_runs_of_a_journal_of_any_format_are_listed_in_pages(
-    tmp_path: Path, format: int
+    journal_path: Path, format: int
 ) -> None:
-    path = tmp_path / "journal.db"
-    await asyncio.to_thread(golden, path, format)
-    async with opened(path) as store:
+    await asyncio.to_thread(golden, journal_path, format)
+    async with opened(journal_path) as store:
         kept_runs = await store.matching("")
         pages = [await store.listing(limit=2)]
         while pages[-1]:
@@ -265,67 +263,62 @@ async def test_the_journal_of_the_eleventh_format_is_read_whole(tmp_path: Path) 
     assert run.sessions["claude"].id == "s1"
 
 
-async def test_the_journal_of_the_first_format_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    await asyncio.to_thread(golden, path)
-    async with opened(path) as store:
+async def test_the_journal_of_the_first_format_goes_on(journal_path: Path) -> None:
+    await asyncio.to_thread(golden, journal_path)
+    async with opened(journal_path) as store:
         assert (await store.claim("r")).was_cut
         await store.append("r", 5, [fact("r", 6)])
         assert await store.fork("golden22", 19, "again") == 19
-    async with opened(path) as store:
+    async with opened(journal_path) as store:
         assert await store.read("r") == facts("r", 1, 6)
 
 
 async def test_what_an_older_version_wrote_reads_as_todays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    journal_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "journal.db"
-    await older(path)
-    before = edit(path, "select * from facts")
+    await older(journal_path)
+    before = edit(journal_path, "select * from facts")
     assert all(re.search(rb'"words":"\d"', row[3]) and row[-1] == 0 for row in before)
     monkeypatch.setitem(formats.UPGRADES, 0, in_todays_words)
-    async with opened(path) as store:
+    async with opened(journal_path) as store:
         assert await store.read("r") == facts("r", 1, 3)
         await store.append("r", 3, [fact("r", 4)])
         assert await store.fork("r", 4, "f") == 4
         assert await store.read("f") == facts("f", 1, 4)
 
-    assert edit(path, "select * from facts where seq<4") == before
-    assert edit(path, "select format from facts where seq=4") == [(FORMAT,)]
-    assert edit(path, "select value from meta") == [(FORMAT,)]
+    assert edit(journal_path, "select * from facts where seq<4") == before
+    assert edit(journal_path, "select format from facts where seq=4") == [(FORMAT,)]
+    assert edit(journal_path, "select value from meta") == [(FORMAT,)]
 
 
 async def test_an_older_format_of_which_nothing_is_known_is_used_for_nothing(
-    tmp_path: Path,
+    journal_path: Path,
 ) -> None:
-    path = tmp_path / "journal.db"
-    await older(path)
-    async with opened(path) as store:
+    await older(journal_path)
+    async with opened(journal_path) as store:
         with pytest.raises(JournalDamaged, match="its format is unknown, 0"):
             await store.read("r")
 
 
 async def test_an_upgrade_that_makes_no_fact_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    journal_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "journal.db"
-    await older(path)
+    await older(journal_path)
     monkeypatch.setitem(formats.UPGRADES, 0, lambda fact: fact)
-    async with opened(path) as store:
+    async with opened(journal_path) as store:
         with pytest.raises(JournalDamaged) as caught:
             await store.read("r")
         assert caught.value.seq == 1
 
 
-async def test_the_older_version_refuses_what_was_upgraded(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    await older(path)
-    async with opened(path):
+async def test_the_older_version_refuses_what_was_upgraded(journal_path: Path) -> None:
+    await older(journal_path)
+    async with opened(journal_path):
         pass
-    before = path.read_bytes()
+    before = journal_path.read_bytes()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema, "FORMAT", 0)
-        error = refusal(lambda: SqliteStore.opened(path))
+        error = refusal(lambda: SqliteStore.opened(journal_path))
 
     assert isinstance(error, JournalTooNew)
-    assert path.read_bytes() == before
+    assert journal_path.read_bytes() == before

@@ -136,9 +136,8 @@ async def test_others_that_write_check_and_shorten_the_log_are_no_loss(tmp_path:
 
 
 async def test_processes_that_share_a_journal_never_take_each_other_for_a_loss(
-    tmp_path: Path,
+    journal_path: Path,
 ) -> None:
-    path = tmp_path / "journal.db"
     script = """
         async def main():
             store = SqliteStore.opened(path)
@@ -149,9 +148,9 @@ async def test_processes_that_share_a_journal_never_take_each_other_for_a_loss(
         asyncio.run(main())
         print("done")
     """
-    children = [await child(script, path, run) for run in "abc"]
+    children = [await child(script, journal_path, run) for run in "abc"]
     for process in children:
         assert await line_of(process) == "done"
         await process.wait()
-    async with opened(path) as store:
+    async with opened(journal_path) as store:
         assert [len(await store.read(run)) for run in "abc"] == [400] * 3

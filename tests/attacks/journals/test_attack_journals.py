@@ -147,30 +147,28 @@ SQL: dict[str, str] = {
 
 @table("tries", SQL)
 async def test_what_stands_in_a_journal_is_what_was_written_or_nothing(
-    tmp_path: Path, tries: str
+    journal_path: Path, tries: str
 ) -> None:
-    path = tmp_path / "journal.db"
-    await made(path)
-    connection = apsw.Connection(str(path))
+    await made(journal_path)
+    connection = apsw.Connection(str(journal_path))
     try:
         connection.execute(SQL[tries]).fetchall()
     finally:
         connection.close()
 
-    await is_held(path)
+    await is_held(journal_path)
 
 
 @table("tries", [name for name in SQL if "trigger" in name or "view" in name])
-async def test_what_acts_by_itself_is_refused_before_it_can(tmp_path: Path, tries: str) -> None:
-    path = tmp_path / "journal.db"
-    await made(path)
-    edit(path, SQL[tries])
-    before = path.read_bytes()
+async def test_what_acts_by_itself_is_refused_before_it_can(journal_path: Path, tries: str) -> None:
+    await made(journal_path)
+    edit(journal_path, SQL[tries])
+    before = journal_path.read_bytes()
 
     with pytest.raises(WorldTrouble, match=r"not a readable journal"):
-        await asyncio.to_thread(SqliteStore.opened, path)
+        await asyncio.to_thread(SqliteStore.opened, journal_path)
 
-    assert path.read_bytes() == before
+    assert journal_path.read_bytes() == before
 
 
 # --- the files ------------------------------------------------------------------------------------
@@ -269,34 +267,31 @@ FILES: dict[str, Callable[[Path], object]] = {
 
 @table("tries", FILES)
 async def test_what_stands_in_the_journals_place_is_refused_or_whole(
-    tmp_path: Path, tries: str
+    journal_path: Path, tries: str
 ) -> None:
-    path = tmp_path / "journal.db"
-    await made(path)
-    FILES[tries](path)
+    await made(journal_path)
+    FILES[tries](journal_path)
     devices = {place: stat.S_IMODE(os.stat(place).st_mode) for place in ("/dev/zero", "/dev/full")}
 
-    await is_held(path)
+    await is_held(journal_path)
     assert devices == {place: stat.S_IMODE(os.stat(place).st_mode) for place in devices}
 
 
-async def test_a_journal_everybody_could_write_is_nobody_elses_any_more(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    await made(path)
-    path.chmod(0o666)
+async def test_a_journal_everybody_could_write_is_nobody_elses_any_more(journal_path: Path) -> None:
+    await made(journal_path)
+    journal_path.chmod(0o666)
 
-    async with opened(path) as store:
+    async with opened(journal_path) as store:
         assert await store.read("r") == KEPT["r"]
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(journal_path.stat().st_mode) == 0o600
 
 
-async def test_a_journal_of_tomorrow_is_not_touched(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    await made(path)
-    edit(path, SQL["a format of tomorrow"])
-    before = path.read_bytes()
+async def test_a_journal_of_tomorrow_is_not_touched(journal_path: Path) -> None:
+    await made(journal_path)
+    edit(journal_path, SQL["a format of tomorrow"])
+    before = journal_path.read_bytes()
 
     with pytest.raises(JournalTooNew):
-        await asyncio.to_thread(SqliteStore.opened, path)
+        await asyncio.to_thread(SqliteStore.opened, journal_path)
 
-    assert path.read_bytes() == before
+    assert journal_path.read_bytes() == before
