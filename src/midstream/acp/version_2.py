@@ -131,13 +131,6 @@ METHODS: Final = frozenset(
 # --- what goes out ------------------------------------------------------------------------------
 
 
-_WITH_OPTIONS: Final = (
-    m.NewSessionResponse,
-    m.LoadSessionResponse,
-    m.SetSessionConfigOptionResponse,
-)
-
-
 def answered(answer: object) -> object:
     """Return an answer of version 1 in the words of version 2."""
     if not isinstance(

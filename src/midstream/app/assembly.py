@@ -99,7 +99,6 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     library: "WorkflowLibrary"
     client: "AIAPIClient"
     models: "ModelChoice"
-    manager: "ToolManager"
     tools: dict[str, ToolSpec]
     permissions: "Permissions"
     sandbox: "Sandbox"
@@ -231,7 +230,6 @@ def parts(
         library=library,
         client=client,
         models=ModelChoice(client, config.models, is_offline=is_offline, remember=config.use_model),
-        manager=manager,
         tools=specs,
         permissions=permissions,
         sandbox=sandbox,

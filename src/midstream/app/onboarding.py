@@ -1,7 +1,7 @@
 """The first five minutes: what there is for a person to begin with."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -10,7 +10,7 @@ from midstream.app.switching import HOME
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import may_need_coder, remember_coder
 from midstream.models.endpoints import KEYS, OFFLINE, is_configured, is_offline
-from midstream.models.localhost import USUAL, servers_here
+from midstream.models.localhost import servers_here
 from midstream.runtime.storage import KeptRun
 from midstream.system.offloop import in_thread
 from midstream.views.welcome_screen import CODER, Found, Key, welcome
@@ -71,25 +71,18 @@ async def coder_hint(config: ConfigManager, runs: Iterable[KeptRun]) -> str:
     return "" if has_chosen else f"This is a git repository: {CODER} works on its code."
 
 
-async def found_here(
-    workspace: Path,
-    model: str,
-    *,
-    environ: Mapping[str, str] | None = None,
-    places: Sequence[tuple[str, int]] = USUAL,
-) -> Found:
+async def found_here(workspace: Path, model: str) -> Found:
     """Return what there is: keys by name, servers of models on this machine, code in the workspace.
 
     `model` is what answers now. Takes a third of a second at most for servers that say nothing.
     """
-    env = os.environ if environ is None else environ
-    endpoints = await servers_here(places)
+    endpoints = await servers_here()
     return await in_thread(
         lambda: Found(
             model=model,
             is_offline=is_offline(model),
             has_code=_has_code(workspace),
-            keys=_keys(env),
+            keys=_keys(os.environ),
             endpoints=endpoints,
         )
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Literal
 
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from starlette.routing import Route
@@ -14,7 +13,7 @@ PATH = "/mcp"
 
 
 def mcp_routes(
-    engine: Callable[[], Awaitable[Engine]], *, approvals: Literal["ask", "deny"] = "ask"
+    engine: Callable[[], Awaitable[Engine]],
 ) -> tuple[list[Route], AbstractAsyncContextManager[None]]:
     """Return the routes of the server, and what has to be entered for as long as they are served.
 
@@ -23,7 +22,6 @@ def mcp_routes(
 
     Args:
         engine: gives the host's engine. It stays the host's.
-        approvals: as of `server_of`.
     """
-    sessions = StreamableHTTPSessionManager(server_of(engine, approvals=approvals))
+    sessions = StreamableHTTPSessionManager(server_of(engine))
     return [Route(PATH, StreamableHTTPASGIApp(sessions))], sessions.run()

@@ -57,12 +57,12 @@ class TerminalWriter:
             if self._waiting:
                 self._follow()
 
-    def drain(self, seconds: float = _DRAIN_S) -> None:
-        """Wait, at most so long, until the terminal has taken everything. For the very end."""
+    def drain(self) -> None:
+        """Wait, two seconds at most, until the terminal has taken everything. For the very end."""
         if self._loop is not None:
             self._loop.remove_writer(self._fd)
             self._loop = None
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + _DRAIN_S
         while self._waiting and not self.is_gone:
             left = deadline - time.monotonic()
             if left <= 0:

@@ -6,12 +6,13 @@ so that a theme may leave all of its colours out.
 
 `auto` has only those of the basic sixteen that can be read on a light and on a dark background: no
 black, white, blue or yellow. The others are for one background each and take their colours from those
-of the 256 that no terminal changes: each has a contrast of at least 4.5 (WCAG 2) with all of the theme's
-`backgrounds`. A terminal that knows sixteen gets a theme's `basic` table. Those for the colour-blind tell
-blue from orange, never red from green.
+of the 256 that no terminal changes: each has a contrast of at least 4.5 (WCAG 2) with the lightest and
+the darkest background there is for it. A terminal that knows sixteen gets a theme's `basic` table. Those
+for the colour-blind tell blue from orange, never red from green.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
@@ -39,132 +40,61 @@ STRING: Final = "string"
 MUTED_BASIC: Final = "2"
 _FIXED: Final = "38;5;"
 
-_AUTO: Final[Table] = {
-    MUTED: MUTED_BASIC,
-    ACCENT: "36",
-    ATTENTION: "35",
-    OK: "32",
-    FAILED: "31",
-    ADDED: "32",
-    REMOVED: "31",
-    AGENTS[0]: "36",
-    AGENTS[1]: "35",
-    AGENTS[2]: "32",
-    CODE: "36",
-    KEYWORD: "35",
-    STRING: "32",
-}
-_NO_RED_OR_GREEN: Final[Table] = _AUTO | {
-    OK: "36",
-    FAILED: "35",
-    ADDED: "36",
-    REMOVED: "35",
-    AGENTS[2]: "",
-    STRING: "36",
-}
+
+def _table(
+    form: str,
+    *,
+    muted: int,
+    accent: int,
+    attention: int,
+    ok: int,
+    failed: int,
+    agents: tuple[int, int, int],
+) -> Table:
+    """Return a table of colours by their numbers; differences and code have those of the rest."""
+    numbers = {MUTED: muted, ACCENT: accent, ATTENTION: attention, OK: ok, FAILED: failed}
+    numbers |= {ADDED: ok, REMOVED: failed, CODE: accent, KEYWORD: attention, STRING: ok}
+    numbers |= zip(AGENTS, agents, strict=True)
+    return {name: form.format(number) for name, number in numbers.items()}
 
 
-def _fixed(**numbers: int) -> Table:
-    """Return a table of colours out of the 256 by their numbers, those of the agents with `_`."""
-    return {name.replace("_", "-"): f"{_FIXED}{number}" for name, number in numbers.items()}
+_basic: Final = partial(_table, "{}", muted=int(MUTED_BASIC), accent=36, attention=35)
+_fixed: Final = partial(_table, f"{_FIXED}{{}}")
+
+_AUTO: Final = _basic(ok=32, failed=31, agents=(36, 35, 32))
+_NO_RED_OR_GREEN: Final = _basic(ok=36, failed=35, agents=(36, 35, 32)) | {AGENTS[2]: ""}
 
 
 class Theme(msgspec.Struct, frozen=True, kw_only=True):
-    """How everything is drawn, and on what.
+    """How everything is drawn: `colours` on a terminal with 256, `basic` on one with sixteen.
 
-    `colours` are for a terminal with 256, `basic` for one with sixteen. `backgrounds` are the lightest
-    and the darkest it is made for, none where it is for any. `is_blind_safe`: no two that mean the
-    opposite differ in red and green alone.
+    No two that mean the opposite differ in red and green alone in a theme for the colour-blind.
     """
 
     colours: Table
     basic: Table
-    backgrounds: tuple[str, ...] = ()
-    is_blind_safe: bool = False
 
-
-LIGHT_ONES: Final = ("#ffffff", "#fdf6e3")
-DARK_ONES: Final = ("#000000", "#282c34")
-"""White and cream; black and a dark grey: what terminals have, and the hardest of each."""
 
 THEMES: Final[Mapping[str, Theme]] = {
     "auto": Theme(colours=_AUTO, basic=_AUTO),
     "light": Theme(
-        backgrounds=LIGHT_ONES,
         basic=_AUTO,
-        colours=_fixed(
-            muted=240,
-            accent=24,
-            attention=90,
-            ok=22,
-            failed=124,
-            added=22,
-            removed=124,
-            agent_1=24,
-            agent_2=90,
-            agent_3=22,
-            code=24,
-            keyword=90,
-            string=22,
-        ),
+        colours=_fixed(muted=240, accent=24, attention=90, ok=22, failed=124, agents=(24, 90, 22)),
     ),
     "dark": Theme(
-        backgrounds=DARK_ONES,
         basic=_AUTO,
         colours=_fixed(
-            muted=248,
-            accent=80,
-            attention=176,
-            ok=114,
-            failed=210,
-            added=114,
-            removed=210,
-            agent_1=80,
-            agent_2=176,
-            agent_3=114,
-            code=80,
-            keyword=176,
-            string=114,
+            muted=248, accent=80, attention=176, ok=114, failed=210, agents=(80, 176, 114)
         ),
     ),
     "colour-blind-light": Theme(
-        backgrounds=LIGHT_ONES,
         basic=_NO_RED_OR_GREEN,
-        is_blind_safe=True,
-        colours=_fixed(
-            muted=240,
-            accent=24,
-            attention=94,
-            ok=25,
-            failed=94,
-            added=25,
-            removed=94,
-            agent_1=25,
-            agent_2=94,
-            agent_3=240,
-            code=24,
-            keyword=94,
-            string=25,
-        ),
+        colours=_fixed(muted=240, accent=24, attention=94, ok=25, failed=94, agents=(25, 94, 240)),
     ),
     "colour-blind-dark": Theme(
-        backgrounds=DARK_ONES,
         basic=_NO_RED_OR_GREEN,
-        is_blind_safe=True,
         colours=_fixed(
-            muted=248,
-            accent=117,
-            attention=222,
-            ok=75,
-            failed=214,
-            added=75,
-            removed=214,
-            agent_1=117,
-            agent_2=214,
-            agent_3=252,
-            code=117,
-            keyword=222,
-            string=75,
+            muted=248, accent=117, attention=222, ok=75, failed=214, agents=(117, 214, 252)
         ),
     ),
     "plain": Theme(colours=dict.fromkeys(_AUTO, ""), basic=dict.fromkeys(_AUTO, "")),

@@ -131,8 +131,6 @@ text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill
 .dim, .mark { fill: #57606a; }
 .exit { fill: #0550ae; }
 .frame { fill: #f6f8fa; stroke: #8c959f; }
-.visited { fill: #e6f4ea; stroke: #2da44e; }
-.current { fill: #fff8c5; stroke: #bf8700; stroke-width: 2.5; }
 .wire { fill: none; stroke: #57606a; stroke-width: 1.3; stroke-linejoin: round; }
 .dashed { stroke-dasharray: 5 4; }
 .head { fill: #57606a; }
@@ -142,17 +140,15 @@ text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill
   .dim, .mark { fill: #9da7b1; }
   .exit { fill: #79c0ff; }
   .frame { fill: #161b22; stroke: #6e7681; }
-  .visited { fill: #12261e; stroke: #3fb950; }
-  .current { fill: #302a10; stroke: #d29922; }
   .wire { stroke: #9da7b1; }
   .head { fill: #9da7b1; }
 }
 """
 
 
-def svg(graph: Graph, *, marks: Marks = NO_MARKS, width: int = 90) -> str:
+def svg(graph: Graph, *, width: int = 90) -> str:
     """Return the machine as an SVG document; `width` bounds it, in characters of its text."""
-    picture = picture_of(graph, width=width, marks=marks)
+    picture = picture_of(graph, width=width)
     width = picture.width * _CELL + 2 * _EDGE
     height = picture.height * _LINE + 2 * _EDGE
     parts = [
@@ -185,9 +181,8 @@ def _at(x: float, y: float) -> tuple[float, float]:
 
 def _rect(frame: Frame) -> str:
     x, y = _at(frame.x, frame.y)
-    look = "current" if frame.is_current else "visited" if frame.is_visited else ""
     return (
-        f'<rect class="frame {look}" x="{x:g}" y="{y:g}" width="{(frame.width - 1) * _CELL:g}" '
+        f'<rect class="frame" x="{x:g}" y="{y:g}" width="{(frame.width - 1) * _CELL:g}" '
         f'height="{(frame.height - 1) * _LINE:g}" rx="6"/>'
     )
 
@@ -231,10 +226,9 @@ class _Item(msgspec.Struct, frozen=True):
     id: str = ""
     lines: tuple[str, ...] = ()
     to: str = ""
-    look: str = ""
 
 
-def _items(graph: Graph, prefix: Key, ids: dict[Key, str], marks: Marks) -> Iterator[_Item]:
+def _items(graph: Graph, prefix: Key, ids: dict[Key, str]) -> Iterator[_Item]:
     """Yield what there is to say of a machine. Its states are numbered before those within them."""
     depth = len(prefix) // 2
     keys = [(*prefix, name) for name in in_order(graph)]
@@ -243,16 +237,14 @@ def _items(graph: Graph, prefix: Key, ids: dict[Key, str], marks: Marks) -> Iter
     for key in keys:
         node, id = graph.node(key[-1]), ids[key]
         assert node is not None, "what stands in order is a state"
-        count = marks.visits.get(key, 0)
-        title = f"{node.name} ×{count}" if count else node.name
-        lines = tuple(one_line(text) for text in (title, node.work or node.output) if text)
+        lines = tuple(one_line(text) for text in (node.name, node.work or node.output) if text)
         kind: _Kind = "stop" if node.name == STOP else "state"
-        yield _Item(depth, kind, id, lines, look=_look(marks, key))
+        yield _Item(depth, kind, id, lines)
         for number, group in enumerate(node.groups, 1):
             inner = (*key, group.name)
             called = {"branch": "branch", "item": "for each of", "workflow": "workflow"}[group.kind]
             yield _Item(depth, "group", f"{id}g{number}", (f"{called} {group.name}",))
-            yield from _items(group.graph, inner, ids, marks)
+            yield from _items(group.graph, inner, ids)
             yield _Item(depth, "end")
             yield _Item(depth, "enters", id, to=ids[(*inner, group.graph.entry)])
     nowhere: dict[str, str] = {}
@@ -270,14 +262,8 @@ def _items(graph: Graph, prefix: Key, ids: dict[Key, str], marks: Marks) -> Iter
         yield _Item(depth, "nowhere", end, (words,))
 
 
-def _look(marks: Marks, key: Key) -> str:
-    if key in marks.current and not marks.is_over:
-        return "current"
-    return "visited" if key in marks.visits else ""
-
-
-def _line(forms: dict[_Kind, str], item: _Item, text: str, look: str = "") -> str:
-    said = forms[item.kind].format(id=item.id, text=text, to=item.to, look=look)
+def _line(forms: dict[_Kind, str], item: _Item, text: str) -> str:
+    said = forms[item.kind].format(id=item.id, text=text, to=item.to)
     indent = "  " * (item.depth + 1)
     return "\n".join(f"{indent}{line}" for line in said.split("\n"))
 
@@ -298,20 +284,15 @@ _MERMAID: dict[_Kind, str] = {
 }
 
 
-def mermaid(graph: Graph, *, marks: Marks = NO_MARKS) -> str:
+def mermaid(graph: Graph) -> str:
     """Return the machine as a Mermaid flowchart."""
-    ids: dict[Key, str] = {}
     lines = ["flowchart TD"]
-    for item in _items(graph, (), ids, marks):
+    for item in _items(graph, (), {}):
         text = "<br/>".join(map(_entities, item.lines))
         if text and item.kind in ("leads", "dashed"):
             text = f'|"{text}"|'
         lines.append(_line(_MERMAID, item, text))
-    marked = [f"  class {id} {look}" for key, id in ids.items() if (look := _look(marks, key))]
-    if marked:
-        marked.append("  classDef visited stroke:#2da44e,stroke-width:2px")
-        marked.append("  classDef current stroke:#bf8700,stroke-width:4px")
-    return "\n".join([*lines, *marked])
+    return "\n".join(lines)
 
 
 def _entities(text: str) -> str:
@@ -323,8 +304,8 @@ def _entities(text: str) -> str:
 # --- DOT ----------------------------------------------------------------------------------------------
 
 _DOT: dict[_Kind, str] = {
-    "state": "{id} [label={text}{look}];",
-    "stop": "{id} [label={text}, shape=doublecircle{look}];",
+    "state": "{id} [label={text}];",
+    "stop": "{id} [label={text}, shape=doublecircle];",
     "group": "subgraph cluster_{id} {{\n  label={text};",
     "end": "}}",
     "enters": "{id} -> {to};",
@@ -333,23 +314,18 @@ _DOT: dict[_Kind, str] = {
     "words": '{id}w [label="your words", shape=plaintext];\n{id}w -> {id} [style=dashed];',
     "nowhere": "{id} [label={text}, shape=plaintext];",
 }
-_DOT_LOOKS = {
-    "current": ', color="#bf8700", penwidth=3',
-    "visited": ', color="#2da44e", penwidth=2',
-    "": "",
-}
 
 
-def dot(graph: Graph, *, marks: Marks = NO_MARKS) -> str:
+def dot(graph: Graph) -> str:
     """Return the machine as a digraph for Graphviz."""
-    items = _items(graph, (), {}, marks)
+    items = _items(graph, (), {})
     return "\n".join(
         [
             f"digraph {_quoted(graph.name)} {{",
             "  compound=true;",
             '  node [shape=box, style=rounded, fontname="sans-serif"];',
             '  edge [fontname="sans-serif", fontsize=10];',
-            *(_line(_DOT, each, _quoted(*each.lines), _DOT_LOOKS[each.look]) for each in items),
+            *(_line(_DOT, each, _quoted(*each.lines)) for each in items),
             "}",
         ]
     )
