@@ -36,7 +36,7 @@ def test_a_program_gets_all_that_is_known() -> None:
     told = worker_object(SEEN)
 
     assert set(SEEN.__struct_fields__) == told.keys() - {"type"}
-    assert (told["type"], told["runs"]) == ("worker", ["abc", "def"])
+    assert (told["type"], told["runs"]) == ("worker", ("abc", "def"))
 
 
 @pytest.mark.parametrize("command", ["workers", "worker"])

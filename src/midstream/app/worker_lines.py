@@ -1,8 +1,10 @@
 """The workers of a journal that machines share, as a person and a program see them."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from midstream.language.names import Json
+import msgspec
+
 from midstream.runtime.engine.hand_over import pool_of
 from midstream.runtime.storage import Store, WorkerInfo
 from midstream.views.amounts import time_of_day
@@ -40,20 +42,6 @@ def worker_lines(workers: Sequence[WorkerInfo], *, now: float) -> list[str]:
     return lines
 
 
-def worker_object(worker: WorkerInfo) -> dict[str, Json]:
+def worker_object(worker: WorkerInfo) -> dict[str, Any]:
     """Return a worker for a program; times in seconds since 1970."""
-    return {
-        "type": "worker",
-        "owner": worker.owner,
-        "host": worker.host,
-        "pid": worker.pid,
-        "version": worker.version,
-        "since": worker.since,
-        "max_runs": worker.max_runs,
-        "queues": list(worker.queues),
-        "workspaces": list(worker.workspaces),
-        "is_leaving": worker.is_leaving,
-        "refuses": dict(worker.refuses),
-        "runs": list(worker.runs),
-        "seen_s": worker.seen_s,
-    }
+    return {"type": "worker"} | msgspec.structs.asdict(worker)

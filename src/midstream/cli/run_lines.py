@@ -125,27 +125,12 @@ def age(seconds: float) -> str:
 
 def run_object(kept: KeptRun) -> dict[str, Any]:
     """Return a run as `runs --json` writes it. Times are in seconds since 1970."""
-    summary = kept.summary
     return {
         "type": "run",
         "run": kept.id,
-        "workflow": summary.workflow,
-        "kind": summary.kind,
-        "name": summary.name,
-        "turns": summary.turns,
-        "state": summary.state,
         "status": status_of(kept),
-        "asking": list(summary.asking),
-        "owner": kept.owner,
-        "was_cut": kept.was_cut,
-        "is_foreign": kept.is_foreign,
-        "workspace": summary.workspace,
-        "started_at": summary.started_at,
-        "updated_at": summary.updated_at,
-        "seq": kept.seq,
-        "parent": kept.parent,
-        "parent_seq": kept.parent_seq,
-        "damaged": kept.damaged,
+        **_picked(kept.summary, *_OF_A_SUMMARY),
+        **_picked(kept, *_OF_A_RUN),
     }
 
 
@@ -221,6 +206,11 @@ def _picked(value: object, *names: str) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}
 
 
+_OF_A_SUMMARY: Final = (
+    *("workflow", "kind", "name", "turns", "state", "asking"),
+    *("workspace", "started_at", "updated_at"),
+)
+_OF_A_RUN: Final = (*("owner", "was_cut", "is_foreign", "seq", "parent", "parent_seq", "damaged"),)
 _OF_A_QUESTION: Final = ("id", "number", "kind", "text", "agent", "branch", "choices", "schema")
 _OF_A_LANE: Final = ("state", "doing", "about", "until", "is_parked")
 _OF_COSTS: Final = (

@@ -270,7 +270,9 @@ def _behind_bar(text: str, style: str) -> list[Line]:
     return lines_of(text, style=MUTED, mark="│ ", mark_style=style, rest="│ ")
 
 
-def answer_line(question: e.QuestionAsked | None, question_id: str, answer: Json) -> Line:
+def answer_line(
+    question: Question | e.QuestionAsked | None, question_id: str, answer: Json
+) -> Line:
     """Return a closed question with its answer, on one line."""
     if question is None:
         what = question_id

@@ -20,7 +20,7 @@ from midstream.core.pictures import about
 from midstream.core.proposal import mode_of
 from midstream.core.question import Question
 from midstream.core.routing import as_typed
-from midstream.core.run import Run
+from midstream.core.run import InputRecord, Run
 from midstream.core.summaries import INTERRUPTED
 from midstream.language.errors import with_hint
 from midstream.tui.event_lines import (
@@ -54,24 +54,17 @@ class TalkEvents:
         self._halts = halts
         self._with_cards = with_cards
         self._cut = cut
-        self._questions: dict[tuple[str, str], e.QuestionAsked] = {}
+        self._questions: dict[tuple[str, str], Question | e.QuestionAsked] = {}
         self._expired: dict[tuple[str, str], int] = {}
-        self._inputs: dict[tuple[str, str], e.InputReceived] = {}
+        self._inputs: dict[tuple[str, str], InputRecord | e.InputReceived] = {}
         self._epochs: dict[tuple[str, str], int] = {}
 
     def recall(self, run: Run) -> None:
         """Remember what is open in a run nobody listened to so far."""
         for question in run.inbox.open_questions:
-            self._questions.setdefault((run.id, question.id), _asked(question))
+            self._questions.setdefault((run.id, question.id), question)
         for record in run.inbox.undelivered:
-            received = e.InputReceived(
-                input_id=record.id,
-                text=record.text,
-                source="user",
-                handling=record.handling,
-                to=record.to,
-            )
-            self._inputs.setdefault((run.id, record.id), received)
+            self._inputs.setdefault((run.id, record.id), record)
 
     def forget(self, run: str) -> None:
         """Forget what a run that has ended will not need any more."""
@@ -167,24 +160,6 @@ class TalkEvents:
         halt = self._halts.begin(run, fact)
         halt.cut(fact.branch, fact.agent, had_words=bool(found))
         return [*found]
-
-
-def _asked(question: Question) -> e.QuestionAsked:
-    return e.QuestionAsked(
-        branch=question.branch,
-        question_id=question.id,
-        number=question.number,
-        kind=question.kind,
-        text=question.text,
-        agent=question.agent,
-        call_id=question.call_id,
-        choices=question.choices,
-        schema=question.schema,
-        asks=question.asks,
-        why=question.why,
-        about=question.about,
-        command=question.command,
-    )
 
 
 # --- what is said of a chat as a whole: its name, its summary, its last turns ---------------------
