@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from midstream.app.onboarding import LANGUAGES
 from midstream.app.session import Session
 from midstream.config.private_files import way_out
 from midstream.config.project_files import about, commands_of
@@ -27,33 +28,6 @@ _SHOWN: Final = 12
 _SKIPPED: Final = frozenset(
     {"node_modules", "target", "dist", "build", "__pycache__", "venv", "vendor", "site-packages"}
 )
-_LANGUAGES: Final = {
-    ".py": "Python",
-    ".ts": "TypeScript",
-    ".tsx": "TypeScript",
-    ".js": "JavaScript",
-    ".jsx": "JavaScript",
-    ".rs": "Rust",
-    ".go": "Go",
-    ".java": "Java",
-    ".kt": "Kotlin",
-    ".c": "C",
-    ".h": "C",
-    ".cc": "C++",
-    ".cpp": "C++",
-    ".hpp": "C++",
-    ".cs": "C#",
-    ".rb": "Ruby",
-    ".php": "PHP",
-    ".swift": "Swift",
-    ".scala": "Scala",
-    ".sh": "Shell",
-    ".sql": "SQL",
-    ".lua": "Lua",
-    ".ex": "Elixir",
-    ".hs": "Haskell",
-}
-
 TRUST_IT: Final = (
     f"New chats follow {AGENTS_FILE} once you have trusted it: midstream asks at its next start, and "
     "`midstream trust` does now."
@@ -139,9 +113,7 @@ def template_for(folder: Path) -> str:
     """Return an AGENTS.md of what a folder shows without a model: languages, places, commands."""
     names = list(_files(folder))
     languages = Counter(
-        language
-        for name in names
-        if (language := _LANGUAGES.get(os.path.splitext(name)[1].lower()))
+        language for name in names if (language := LANGUAGES.get(os.path.splitext(name)[1].lower()))
     )
     top = Counter(name.partition("/")[0] for name in names if "/" in name)
     parts = [f"# {one_line(folder.resolve().name) or 'This repository'}"]

@@ -20,30 +20,34 @@ _EXTRAS: Final = {
 }
 """The providers whose library comes with an extra: its name, and what is there once it is installed."""
 
-_CODE: Final = frozenset(
-    [
-        ".c",
-        ".cc",
-        ".cpp",
-        ".cs",
-        ".go",
-        ".h",
-        ".hpp",
-        ".java",
-        ".js",
-        ".jsx",
-        ".kt",
-        ".lua",
-        ".php",
-        ".py",
-        ".rb",
-        ".rs",
-        ".scala",
-        ".swift",
-        ".ts",
-        ".tsx",
-    ]
-)
+LANGUAGES: Final = {
+    suffix: language
+    for language, suffixes in {
+        "Python": ".py",
+        "TypeScript": ".ts .tsx",
+        "JavaScript": ".js .jsx",
+        "Rust": ".rs",
+        "Go": ".go",
+        "Java": ".java",
+        "Kotlin": ".kt",
+        "C": ".c .h",
+        "C++": ".cc .cpp .hpp",
+        "C#": ".cs",
+        "Ruby": ".rb",
+        "PHP": ".php",
+        "Swift": ".swift",
+        "Scala": ".scala",
+        "Shell": ".sh",
+        "SQL": ".sql",
+        "Lua": ".lua",
+        "Elixir": ".ex",
+        "Haskell": ".hs",
+    }.items()
+    for suffix in suffixes.split()
+}
+"""The language of a file, by the end of its name."""
+
+_CODE: Final = LANGUAGES.keys() - {".sh", ".sql", ".ex", ".hs"}
 _LOOKED_AT: Final = 2_000
 """Names that are looked at to find out whether there is code here."""
 

@@ -24,9 +24,8 @@ from prompt_toolkit.keys import Keys
 from midstream.core.pictures import mark_before
 from midstream.language.errors import MidstreamError
 from midstream.safety.sanitize import scrubbed
-from midstream.tui import approval_keys, card_keys
+from midstream.tui import approval_keys, card_keys, enter_keys
 from midstream.tui.cards import CHOOSING, DECIDING
-from midstream.tui.enter_keys import Sending
 from midstream.tui.keymap import called, keys_text, table
 from midstream.tui.prompt import Prompt, now
 from midstream.tui.terminal_replies import is_alone, may_allow
@@ -59,11 +58,11 @@ def bindings(at: Prompt) -> KeyBindings:
 
 def handlers(at: Prompt) -> dict[str, Handler]:
     """Return what the keys do, by the name their rows in the table have for it."""
-    editor, sending = at.editor, Sending(at)
+    editor = at.editor
 
     def send(event: KeyPressEvent) -> None:
         if not editor.continues():
-            sending.send(alone=is_alone(event), quiet=may_allow(event))
+            enter_keys.send(at, alone=is_alone(event), quiet=may_allow(event))
 
     def leave_menu_or_escape(_: KeyPressEvent) -> None:
         if editor.buffer.complete_state is not None:
@@ -87,8 +86,8 @@ def handlers(at: Prompt) -> dict[str, Handler]:
 
     def choosing(choice: str) -> Handler:
         def choose(event: KeyPressEvent) -> None:
-            if sending.may_choose(alone=is_alone(event)):
-                sending.choose(choice)
+            if enter_keys.may_choose(at, alone=is_alone(event)):
+                enter_keys.choose(at, choice)
             else:
                 type(event)
 
@@ -107,8 +106,8 @@ def handlers(at: Prompt) -> dict[str, Handler]:
 
     return {
         "send": send,
-        "queue": lambda event: sending.queue(alone=is_alone(event)),
-        "steer": lambda event: sending.steer(alone=is_alone(event), quiet=may_allow(event)),
+        "queue": lambda event: enter_keys.queue(at, alone=is_alone(event)),
+        "steer": lambda event: enter_keys.steer(at, alone=is_alone(event), quiet=may_allow(event)),
         "arrow": arrow,
         "mark": mark,
         "pick": lambda _: card_keys.pick(at),
@@ -138,7 +137,6 @@ def handlers(at: Prompt) -> dict[str, Handler]:
 
 
 def _times(at: Prompt) -> dict[When, Filter]:
-    sending = Sending(at)
     is_empty = Condition(lambda: at.editor.is_empty)
     return {
         "empty": is_empty,
@@ -148,7 +146,7 @@ def _times(at: Prompt) -> dict[When, Filter]:
         "writes": ~(vi_navigation_mode | vi_selection_mode),
         # In vi keys Esc first ends what is being typed; only then it is ours.
         "vi_done": ~(vi_insert_mode | vi_replace_mode | vi_selection_mode) | has_completions,
-        "queues": Condition(sending.may_queue),
+        "queues": Condition(lambda: enter_keys.queues(at)),
         "card": Condition(lambda: card_keys.takes_arrows(at)),
         "picks": Condition(lambda: card_keys.may_pick(at)),
         "rests": Condition(lambda: card_keys.rests(at)),
@@ -156,7 +154,7 @@ def _times(at: Prompt) -> dict[When, Filter]:
         # That the key is a fresh one is asked when it is pressed: it is typed where it is not.
         "approval": is_empty,
         "decides": Condition(lambda: approval_keys.may_decide(at, alone=True)),
-        "unclear": Condition(lambda: sending.may_choose(alone=True)),
+        "unclear": Condition(lambda: enter_keys.may_choose(at, alone=True)),
     }
 
 

@@ -5,13 +5,12 @@ as it is without it: what Enter does, and what happens unasked, give way to noth
 """
 
 import asyncio
-import os
 import re
-import stat
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from midstream.config.private_files import read_capped
 from midstream.language.errors import MidstreamError
 from midstream.language.names import Json
 from midstream.safety.sanitize import sanitized
@@ -151,13 +150,7 @@ def branch_of(folder: Path) -> str:
 def _head(path: Path) -> str:
     """Return the first line of a small plain file, "" where there is none."""
     try:
-        # Without waiting: a pipe there has nobody at its other end.
-        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        try:
-            if not stat.S_ISREG(os.fstat(file).st_mode):
-                return ""
-            return os.read(file, _MAX_HEAD).decode("utf-8", "replace").partition("\n")[0].strip()
-        finally:
-            os.close(file)
-    except OSError:
+        data = read_capped(path, max_bytes=_MAX_HEAD)
+    except MidstreamError:
         return ""
+    return data.decode("utf-8", "replace").partition("\n")[0].strip()

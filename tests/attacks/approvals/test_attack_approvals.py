@@ -41,9 +41,8 @@ from midstream.core.inputs import Halt, Recovered, Resume, Stop, Withdraw
 from midstream.core.proposal import mode_of
 from midstream.language.names import Subject
 from midstream.language.spec import ToolSpec
-from midstream.tui import approval_keys, card_keys
+from midstream.tui import approval_keys, card_keys, enter_keys
 from midstream.tui.cards import DECIDING
-from midstream.tui.enter_keys import Sending
 from midstream.tui.interface import ConsoleInterface
 from midstream.tui.keys import handlers
 from midstream.tui.terminal_questions import QUIET_S
@@ -418,7 +417,7 @@ class AtTheCards:
         """Press Enter; return what the session was told by then."""
         self.dialog.pressed(now=0.0)
         async with asyncio.TaskGroup() as self.background.tasks:
-            Sending(self.prompt).send(alone=True, quiet=True)
+            enter_keys.send(self.prompt, alone=True, quiet=True)
         return self.session.calls
 
     async def press(self, *pieces: str, behind: str = "\x1b") -> list[str]:
