@@ -38,7 +38,9 @@ _LEAST_KEY: Final = 20
 @click.command("serve")
 @click.option("--web", is_flag=True, help="The console in a browser, as midstream web.")
 @click.option("--mcp", is_flag=True, help="Other agents start and steer runs, by MCP over HTTP.")
-@click.option("--openai", is_flag=True, help="OpenAI's chat completions: models are your runs.")
+@click.option(
+    "--openai", is_flag=True, help="OpenAI's chat completions and responses: models are your runs."
+)
 @click.option("--agui", is_flag=True, help="AG-UI, as CopilotKit and others speak it.")
 @takes(*HOSTED, *SETTINGS)
 def serve(
