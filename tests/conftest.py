@@ -40,7 +40,7 @@ REAL_PLACES = (
     "tools/test_sandbox_measuring.py",
     "tools/test_sandbox_terminal.py",
     "torture",
-    "worker/test_watchdog.py",
+    "system/test_watchdog.py",
     "worker/test_worker_programs.py",
 )
 LONG_SEARCHES = (

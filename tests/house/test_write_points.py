@@ -15,7 +15,7 @@ WRITE_POINTS = {
 CHILDREN = {
     "codemap/__main__.py": "a child process that answers to its parent's pipe",
     "tools/sandbox/inside_probes.py": "a child process that answers to its parent's pipe",
-    "worker/watchdog.py": "a child process that answers to its parent's pipe",
+    "system/watchdog.py": "a child process that answers to its parent's pipe",
 }
 WRITING = {
     "print",

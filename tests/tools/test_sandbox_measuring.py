@@ -57,41 +57,56 @@ def running(word: str) -> list[str]:
     return found
 
 
-def is_held_by_bwrap(process: str) -> bool:
-    """Return whether it is a half of bwrap that has begun nothing, and waits for the other half for ever.
-
-    bwrap's inner half asks to die with its parent only once the outer one has written its user map. Where
-    the outer one was killed a moment before, the inner one stays: with nothing mounted and nothing run.
-    """
-    with contextlib.suppress(OSError, ValueError):
-        _, descriptor = Path(f"/proc/{process}/syscall").read_text().split()[:2]
-        awaited = os.readlink(f"/proc/{process}/fd/{int(descriptor, 16)}")
-        parent = Path(f"/proc/{process}/status").read_text().partition("PPid:\t")[2].split()[0]
-        name = Path(f"/proc/{parent}/comm").read_text().strip()
-        return awaited == "anon_inode:[eventfd]" and name != "bwrap"
-    return False
-
-
 DIES_FIRST = """
-import os, signal, subprocess, sys, time
+import os, signal, sys, time
 from pathlib import Path
+from midstream.system.supervisor import Child
 from midstream.tools.sandbox.bwrap import found_bwrap
 from midstream.tools.sandbox.launch import Inside, Prepared
 from midstream.tools.sandbox.probes import machinery
-workspace, after_s = Path(sys.argv[1]), float(sys.argv[2])
-ready = Prepared(
-    machinery(workspace.parent, found_bwrap()),
-    Inside(workspace=workspace),
+workspace, when = Path(sys.argv[1]), sys.argv[2]
+
+def box(argv, environment, tag):
+    ready = Prepared(
+        machinery(workspace.parent, found_bwrap()),
+        Inside(workspace=workspace),
+        argv,
+        environment,
+        tag,
+    )
+    if when == "between its halves":
+        # The outer one tells us of the inner one before it lets that go on: it waits for room to do so.
+        full = os.open(f"/proc/self/fd/{ready._info}", os.O_WRONLY | os.O_NONBLOCK)
+        for size in (4096, 1):
+            try:
+                while os.write(full, b" " * size):
+                    pass
+            except BlockingIOError:
+                pass
+        os.close(full)
+    ready.begin = begin
+    return ready
+
+def begin(pid):
+    if when == "between its halves":
+        while not Path(f"/proc/{pid}/task/{pid}/children").read_text():
+            time.sleep(0.001)
+        # Until it writes, and so waits, it may not have said yet that it dies with us.
+        while Path(f"/proc/{pid}/syscall").read_text().split()[0] != WRITE:
+            time.sleep(0.001)
+    else:
+        time.sleep(float(when))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+WRITE = {"x86_64": "1", "aarch64": "64"}[os.uname().machine]
+Child(
     ["/bin/sh", "-c", "touch ran; exec sleep 3600"],
-    dict(os.environ),
-    {},
+    folder=workspace,
+    environment=os.environ,
+    box=box,
+    stdout=None,
+    stderr=None,
 )
-subprocess.Popen(
-    ready.argv, env=ready.environment, stdin=ready.stdin, pass_fds=ready.pass_fds,
-    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-)
-time.sleep(after_s)
-os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -347,18 +362,15 @@ if RUNS:
         with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
             assert measured(Path(folder) / "state").level == measured(state).level
 
-    @pytest.mark.parametrize("after_s", [0.0, 0.002, 0.01, 0.3])
-    def test_a_command_whose_owner_dies_before_it_begins_never_runs(
-        tmp_path: Path, after_s: float
+    @pytest.mark.parametrize("when", ["0", "0.002", "0.01", "0.3", "between its halves"])
+    def test_of_a_command_whose_owner_dies_before_it_begins_nothing_runs_or_stays(
+        tmp_path: Path, when: str
     ) -> None:
         workspace = tmp_path / "workspace"
         workspace.mkdir()
 
-        died = subprocess.run([sys.executable, "-c", DIES_FIRST, str(workspace), str(after_s)])
+        died = subprocess.run([sys.executable, "-c", DIES_FIRST, str(workspace), when])
 
         assert died.returncode == -signal.SIGKILL
-        wait_until(lambda: all(is_held_by_bwrap(each) for each in running(str(workspace))))
-        for left in running(str(workspace)):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(left), signal.SIGKILL)
+        wait_until(lambda: not running(str(workspace)))
         assert not (workspace / "ran").exists()

@@ -1,11 +1,5 @@
-"""The program of an external agent: how much it may say, and its end, whatever it does.
+"""The program of an external agent: how much it may say, and its end, whatever it does."""
 
-A watcher, a few lines of shell, is started with it and waits on a pipe that we hold. When we are gone, by
-`kill -9`, too, the pipe ends, and the watcher kills what is left of the program's tree: an agent that does
-not look whether anybody still listens would otherwise go on working for nobody.
-"""
-
-import os
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -14,8 +8,7 @@ from typing import Final
 
 from midstream.system.offloop import in_thread
 from midstream.system.piped_child import PipedChild
-from midstream.system.process_tree import TAG
-from midstream.system.supervisor import PIPED, Child, Plain
+from midstream.system.supervisor import PIPED, Child
 
 MAX_TURN_BYTES: Final = 64_000_000
 MAX_TURN_MESSAGES: Final = 1_000_000
@@ -24,62 +17,6 @@ MAX_UNREAD_BYTES: Final = 16_000_000
 """Of what we have said and the agent has not read."""
 _GENTLE_S: Final = 2.5
 """How long a program may take to end once nobody speaks to it: those measured took 0.02 to 2.03 s."""
-
-_WATCHED: Final = """
-exec 3<"/dev/fd/$1"
-shift
-sh -c '
-  exec </dev/null >/dev/null 2>&1
-  read -r line <&3
-  for round in 1 2 3 4 5; do
-    left=
-    for each in $(grep -lsaF "$0=$1" /proc/[0-9]*/environ); do
-      each=${each#/proc/}; each=${each%/environ}
-      if [ "$each" != "$$" ]; then left=1; kill -KILL "$each"; fi
-    done
-    [ -n "$left" ] || break
-  done
-  kill -KILL 0
-' "$0" "$(printenv "$0")" &
-exec 3<&-
-exec "$@"
-"""
-
-
-class _Watched(Plain):
-    """A program that is started with its watcher."""
-
-    stdin = PIPED
-
-    def __init__(
-        self, argv: Sequence[str], environment: Mapping[str, str], tag: Mapping[str, str]
-    ) -> None:
-        ears, self._held = os.pipe()
-        self._ears: int | None = ears
-        words = ["/bin/sh", "-c", _WATCHED, TAG, str(ears), *argv]
-        super().__init__(words, environment, tag)
-
-    @property
-    def pass_fds(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Return the end of the pipe that the watcher waits on."""
-        return () if self._ears is None else (self._ears,)
-
-    def begin(self, pid: int) -> int | None:
-        """Let go of the watcher's end: only it holds that now."""
-        self._let_go()
-        return None
-
-    def _let_go(self) -> None:
-        if self._ears is not None:
-            os.close(self._ears)
-            self._ears = None
-
-    def close(self) -> None:
-        """Let go of the pipe."""
-        self._let_go()
-        if self._held >= 0:
-            os.close(self._held)
-            self._held = -1
 
 
 class AgentProcess(PipedChild):
@@ -106,7 +43,6 @@ class AgentProcess(PipedChild):
                 environment=environment,
                 stdin=PIPED,
                 stderr=PIPED,
-                box=_Watched,
             )
         )
 

@@ -110,7 +110,7 @@ async def _lives(
 ) -> None:
     """Be a worker, and another one where the journal was lost for a while, until told to leave."""
     from midstream.runtime.engine.hand_over import pool_of
-    from midstream.worker.guard import Guard
+    from midstream.system.guard import own_guard
     from midstream.worker.health import answering
     from midstream.worker.worker import Leaving, Worker
 
@@ -122,11 +122,11 @@ async def _lives(
     config = await in_thread(lambda: ConfigManager(options.workspace))
     first = await in_thread(lambda: opened_store(config))
     store: Store | None = first
-    guard = Guard(lambda words: note(f"midstream: {words}"))
+    guard = own_guard()
     now: list[Worker] = []
     try:
         pool_of(first)
-        await guard.begin()
+        await guard.watch(lambda words: note(f"midstream: {words}"))
         async with AsyncExitStack() as serving:
             if health is not None:
                 pages = {"healthz": "health", "readyz": "readiness", "metrics": "metrics"}

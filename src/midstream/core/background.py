@@ -60,6 +60,5 @@ def lost_words(lost: tuple[BackgroundCommand, ...]) -> str:
     named = "; ".join(f"{each.handle} ({each.line})" for each in lost)
     return (
         f"Not this run's any more, and how it ended is not known: {named}. What runs in the background "
-        "ends with the process that runs it; after a crash, one outside the sandbox may be running still. "
-        "None was started again."
+        "ends with the process that runs it, however that ends. None was started again."
     )

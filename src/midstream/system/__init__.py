@@ -5,5 +5,6 @@ Everything here is handed plain values and knows nothing of runs, models or tool
 changes what stands there, whole or not at all; `diff` says what was changed. `offloop` runs what
 may never return in threads that can be left behind; `own_process` holds the standard streams,
 signals and secrets of this process; `supervisor` starts every other one, and ends it with all that it
-started; `programs`, `git`, `walk` and `workspace_files` find and ask what else is there.
+started, as `watchdog` does, a small program beside us, when we cannot; `programs`, `git`, `walk` and
+`workspace_files` find and ask what else is there.
 """

@@ -1,7 +1,8 @@
 """Every child process of midstream: started here, heard with limits, ended with all that it started.
 
 A child leads a session of its own, gets the environment it is given and no more, and carries a tag by
-which all that it starts is known (see `process_tree`). It stays unreaped until everything of it is gone,
+which all that it starts is known (see `process_tree`): so it ends with us, too, however we end (see
+`watchdog`). It stays unreaped until everything of it is gone,
 so that its id stays its own. `Child` is one of them; whoever converses with one (a server, ctags) holds
 it. All others are heard to their end: by `run_command` from the loop, by `run_briefly` in the caller's
 thread, by `run_in_terminal` where the person's own terminal is given to it.
@@ -28,6 +29,7 @@ import msgspec
 
 from midstream.config.portable import SIGKILL, NotHere
 from midstream.system import process_tree as tree
+from midstream.system.guard import own_guard
 from midstream.system.offloop import in_thread
 
 GRACE_S: Final = 2.0
@@ -161,7 +163,13 @@ class Child:
         self._exit: int | None = None
         self._output: int | None = None
         self._wakes = wakes
-        self._starting = box(argv, environment, tree.marked(self._tag) if is_apart else {})
+        mark: Mapping[str, str] = {}
+        if is_apart:
+            # Where there can be none a child is started all the same, and ended as long as we live.
+            with suppress(OSError):
+                own_guard().begin()
+            mark = tree.marked(f"{own_guard().tag}/{self._tag}")
+        self._starting = box(argv, environment, mark)
         self._selector = selectors.DefaultSelector()
         try:
             self.process = subprocess.Popen(
@@ -178,6 +186,8 @@ class Child:
             self._selector.close()
             self._starting.close()
             raise
+        if is_apart:
+            own_guard().add(self.process.pid)
         try:
             self._begin()
         except BaseException:
@@ -320,6 +330,8 @@ class Child:
         # Reaped only now: until here its id, and the group's, could not come to mean another process.
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=0.1)
+        if self._is_apart:
+            own_guard().forget(self.process.pid)
         return left
 
     @property

@@ -24,9 +24,9 @@ from midstream.system.supervisor import Child
 from midstream.tools.sandbox import bwrap as bubblewrap
 from midstream.tools.sandbox import seatbelt, seccomp
 from midstream.tools.sandbox.bwrap import NEEDED, Bwrap, found_bwrap, interpreter
-from midstream.tools.sandbox.launch import Inside, Machinery, Prepared
+from midstream.tools.sandbox.launch import Inside, Machinery
 from midstream.tools.sandbox.mounts import made_devices
-from midstream.tools.sandbox.seatbelt import Sealed, Seatbelt, found_seatbelt
+from midstream.tools.sandbox.seatbelt import Seatbelt, found_seatbelt
 
 _PROBE_PROCESSES: Final = 48
 _PROBE_S: Final = 20.0
@@ -206,14 +206,13 @@ def _tried(made: Machinery | Seatbelt, folder: Path) -> tuple[str, bool]:
         if isinstance(made, Machinery):
             made = msgspec.structs.replace(made, max_processes=_PROBE_PROCESSES)
         environment = {**os.environ, "MIDSTREAM_PROBE": secret}
-        with made.prepared(Inside(workspace=workspace), argv, environment, {}) as ready:
-            said, ended = _run(ready, workspace)
-            # Nothing is left behind where it is known to run on.
-            return said, ended and isinstance(made, Machinery)
+        box = partial(made.prepared, Inside(workspace=workspace))
+        said, ended = _run(Child(argv, folder=workspace, environment=environment, box=box))
+        # Nothing is left behind where it is known to run on.
+        return said, ended and isinstance(made, Machinery)
 
 
-def _run(ready: Prepared | Sealed, workspace: Path) -> tuple[str, bool]:
-    child = Child((), folder=workspace, environment={}, box=lambda *_: ready)
+def _run(child: Child) -> tuple[str, bool]:
     said = b""
 
     def hear(is_over: Callable[[], bool], seconds: float) -> None:

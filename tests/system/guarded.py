@@ -1,5 +1,7 @@
 """A process with a watchdog: it starts a tool, tells of one beat, and then does what it is told to.
 
+What is to die is no worker: its watchdog comes with the tool.
+
 python guarded.py WITHIN_S stop | die | leave
 """
 
@@ -8,14 +10,15 @@ import os
 import signal
 import sys
 
+from midstream.system.guard import own_guard
 from midstream.system.supervisor import Child
-from midstream.worker.guard import Guard
 
 
 async def main(within_s: float, then: str) -> None:
     """Do it. The ids of the tool and of its child, which has left its session, are printed."""
-    guard = Guard(lambda words: print(words, file=sys.stderr))
-    await guard.begin()
+    guard = own_guard()
+    if then != "die":
+        await guard.watch(lambda words: print(words, file=sys.stderr))
     script = "setsid sleep 1000 & echo $! $$; exec sleep 1000"
     tool = Child(["/bin/sh", "-c", script], folder=None, environment=os.environ)
     assert tool.process.stdout is not None

@@ -1,4 +1,4 @@
-"""A worker that cannot say that it lives is ended with its tools, by a program beside it."""
+"""What a process has started ends with it, and a worker that cannot say that it lives is ended, too."""
 
 import os
 import select

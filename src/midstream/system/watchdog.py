@@ -1,14 +1,18 @@
-"""A small program beside a worker: it ends a worker that cannot say in time that it lives, with its tools.
+"""A small program beside each process of ours that starts others: when that ends, so does what it started.
+
+However it ended, killed for instance, no time passes in which something of it is not looked after: the pipe
+from it is held by whatever it has forked, too, until that is a program with a tag in its environment. So at
+the end of the pipe all that was started can be seen.
 
 A worker that is stopped, hangs or is cut off from the database loses its runs to others after a while. By
 then nothing of them may be done here any more, and it may be unable to see to that itself. So it tells this
 program after each beat until when it may go on. When that time is past, this program kills all that the
-worker has started, and the worker. It does the same with what is left where the worker was killed.
+worker has started, and the worker.
 
     stdin: a line for each beat, with the time (`now`) until which the worker may live; `bye` dismisses it
 
-Only Linux tells which processes there are. Elsewhere the worker itself is ended, and what it started is not
-seen.
+Only Linux tells which processes there are. Elsewhere `+7` and `-7` say which lead a group of their own, and
+only those groups are ended.
 """
 
 import os
@@ -38,28 +42,42 @@ def now() -> float:
 def main(parent: int, tag: str) -> None:
     """Watch over the process that started this one, until it says goodbye or is gone."""
     deadline, rest = float("inf"), b""
+    leaders: set[int] = set()
     handle = None
     if sys.platform == "linux":
         with suppress(ProcessLookupError):
             handle = os.pidfd_open(parent)
     if os.getppid() != parent:
         # It is gone, and its id, and the handle, may be another process's by now.
+        handle = None
         _sweep(_NOBODY, tag)
-        return
-    os.write(1, READY)
+    with suppress(BrokenPipeError):
+        os.write(1, READY)
+    heard = [0] if handle is None else [0, handle]
     while (left := deadline - now()) > 0:
-        ready, _, _ = select.select([0], [], [], min(left, 3600.0))
-        if not ready:
+        ready, _, _ = select.select(heard, [], [], min(left, 3600.0))
+        if handle in ready:
+            # Something that it has forked, and that became no other program, may hold the pipe for long.
+            heard.remove(handle)
+            _sweep(_NOBODY, tag)
+        if 0 not in ready:
             continue
         data = os.read(0, 4096)
         if not data:
             _sweep(_NOBODY, tag)
+            _end_groups(leaders)
             return
         *lines, rest = (rest + data).split(b"\n")
         if BYE in lines:
             return
-        if lines:
-            deadline = float(lines[-1])
+        for line in lines:
+            if line[:1] == b"+":
+                leaders.add(int(line))
+            elif line[:1] == b"-":
+                leaders.discard(-int(line))
+            else:
+                deadline = float(line)
+    _end_groups(leaders)
     _kill(parent, handle, tag)
 
 
@@ -78,6 +96,13 @@ def _kill(parent: int, handle: int | None, tag: str) -> None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, SIGKILL)
     _sweep(_NOBODY, tag)
+
+
+def _end_groups(leaders: set[int]) -> None:
+    if sys.platform != "win32":
+        for leader in leaders:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(leader, SIGKILL)
 
 
 def _sweep(leader: int, tag: str) -> None:
