@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from deadline import wait_until
@@ -16,6 +17,7 @@ from midstream.core.notices import Envelope
 from midstream.language.errors import JournalFull, JournalMoved, RunOwned, WorldTrouble
 from midstream.runtime.storage import Mail
 from midstream.store.postgres import link, store
+from midstream.store.postgres.blobs import LARGE
 from midstream.testing.contracts import fact, facts
 
 pytestmark = pytest.mark.skipif(bool(LACKING), reason=LACKING)
@@ -100,3 +102,20 @@ async def test_a_primary_whose_replica_took_over_acknowledges_nothing(
             with pytest.raises((JournalFull, JournalMoved)):
                 await late.append("r", 3, [fact("r", 4)])
             assert primary.sql("select seq from midstream.runs where id = 'r'", name) == [(3,)]
+
+
+async def test_what_took_over_or_was_recovered_deletes_no_contents_that_are_kept_elsewhere(
+    tmp_path: Path,
+) -> None:
+    contents = b"x" * LARGE
+    with pair() as (primary, replica, name):
+        async with opened(primary.address(name), blobs=str(tmp_path)) as (first,):
+            key = await first.put(contents)
+        await asyncio.to_thread(replica.promote)
+        await asyncio.to_thread(
+            replica.sql, "update midstream.blobs set put_at = put_at - interval '8 days'", name
+        )
+        async with opened(replica.address(name), blobs=str(tmp_path)) as (second,):
+            with pytest.raises(WorldTrouble, match="took over"):
+                await second.sweep()
+            assert await second.get(key) == contents

@@ -24,6 +24,12 @@ LARGE: Final = 64 * 1024
 IN_BUCKET: Final = "s3://"
 """How the place of a bucket begins."""
 
+HERE: Final = (
+    "(select system_identifier from pg_control_system()) || '/' || (select oid from pg_database"
+    " where datname = current_database()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)"
+)
+"""What names this database: its server, its number, and the timeline, which is another after a recovery."""
+
 _YOUNG: Final = "clock_timestamp() - interval '1 day'"
 
 
@@ -54,9 +60,13 @@ def opened_blobs(place: str, link: Link, owner: str) -> Blobs:
         UserMistake: it is no place, or what speaks to buckets is not installed.
         WorldTrouble: the folder is not there.
     """
-    ((journal, is_used),) = link.rows(
-        "select id, exists(select from midstream.blobs where names is not null) from midstream.journal"
+    ((journal, is_used, is_new),) = link.rows(
+        "select id, is_used, home is null and not is_used and not pg_is_in_recovery()"
+        " from midstream.journal,"
+        " (select exists(select from midstream.blobs where names is not null) as is_used) as contents"
     )
+    if is_new:
+        link.rows(f"update midstream.journal set home = {HERE} where home is null")  # nosec B608
     if place.startswith(IN_BUCKET):
         try:
             from midstream.store.bucket import Bucket

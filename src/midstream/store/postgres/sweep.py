@@ -12,7 +12,7 @@ from typing import Final
 
 from midstream.language.errors import WorldTrouble
 from midstream.runtime.storage import keys_in, named_by
-from midstream.store.postgres.blobs import Blobs
+from midstream.store.postgres.blobs import HERE, Blobs
 from midstream.store.postgres.link import Connection, Link, Row
 
 _OLD: Final = "put_at < clock_timestamp() - interval '7 days'"
@@ -122,20 +122,21 @@ def _deleted(link: Link, blobs: Blobs | None, keys: Sequence[str]) -> int:
 def _require_home(connection: Connection) -> None:
     """Return if contents elsewhere are this database's to delete.
 
-    One that was made of a backup has the same contents as the one of the backup, which may be in use still.
+    One that was made of a backup has the same contents as the one of the backup, which may be in use still;
+    so has one that was recovered, or has taken over from a server that hangs.
 
     Raises:
         WorldTrouble: it was made of another one.
     """
     with connection.transaction():
         ((home, here),) = connection.execute(
-            "select home, (select system_identifier from pg_control_system()) || '/' || (select oid from"
-            " pg_database where datname = current_database()) from midstream.journal for update"
+            f"select home, {HERE} from midstream.journal for update".encode()  # nosec B608
         ).fetchall()
         if home is None:
             connection.execute("update midstream.journal set home = %s", (here,))
     if home not in (None, here):
         raise WorldTrouble(
-            "This database was restored from a backup of another one, which may use the same contents.",
+            "This database was restored from a backup of another one, or took over from it, and that may"
+            " use the same contents.",
             hint="Where that is gone, do here: update midstream.journal set home = null; then prune again.",
         )
