@@ -2,13 +2,14 @@
 
 from typing import cast
 
-from midstream.app.status_line import StatusModel
+from midstream.app.status_line import STANDS_STILL, StatusModel
 from midstream.core.events import RunStarted, StateTransition, Usage
 from midstream.core.fold.apply import apply
-from midstream.core.notices import Envelope
+from midstream.core.notices import Envelope, JournalStalled, JournalWorks
 from midstream.core.run import Run, with_usage
 from midstream.runtime.ports import Machine
 from midstream.testing.fakes import define
+from midstream.tui.live_region import LiveText
 
 LINE = define(
     {
@@ -68,3 +69,25 @@ def test_what_all_runs_cost_is_counted_again_when_one_asked_a_model() -> None:
     usage = Usage(model="m", input_tokens=1, cost_usd="0.5")
     asked = with_usage(machine.run, requests=(("dude", usage),))
     assert outlook.cost([cast(Machine, Standing(asked))]) == "$0.5000"
+
+
+def test_a_run_whose_journal_is_away_stands_still_until_it_is_back() -> None:
+    model, front, behind = StatusModel(), running("r1"), running("xyz")
+    live = LiveText()
+    live.add_words("r1", "dude", "Half a")
+
+    def shown() -> list[str]:
+        lanes = model.lanes(front, (front, behind), short)
+        found = live.shown([], height=9, width=80, lanes=lanes, run="r1")
+        return ["".join(text for _, text in row) for row in found]
+
+    assert any("dude is writing" in row for row in shown())
+    model.on_event(Envelope(run="r1", at=0.0, event=JournalStalled(error="It is away.")))
+
+    assert not any("is writing" in row for row in shown())
+    assert [lane.doing for lane in model.lanes(front, (front, behind), short)] == [
+        STANDS_STILL,
+        "dude is thinking",
+    ]
+    model.on_event(Envelope(run="r1", at=0.0, event=JournalWorks()))
+    assert any("dude is writing" in row for row in shown())

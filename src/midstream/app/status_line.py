@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from msgspec import structs
 
 from midstream.app.chats import CHOOSES, ESC_CHOOSES
 from midstream.app.input import Input
@@ -11,7 +13,7 @@ from midstream.app.switching import Switching
 from midstream.app.ui import Status
 from midstream.core.costs import Cost, costs, in_words, is_unknown
 from midstream.core.events import RunStarted
-from midstream.core.notices import Envelope
+from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTaken
 from midstream.core.routing import policy_of
 from midstream.runtime.ports import Machine
 from midstream.views.amounts import duration, in_short
@@ -27,6 +29,8 @@ from midstream.views.todo_list import shown_items
 if TYPE_CHECKING:
     from midstream.tools.permissions import Permissions
 
+STANDS_STILL: Final = "stands still until the journal can be written"
+
 
 class StatusModel:
     """Remembers when runs began, and what was counted of them. Asked at every frame: it is quick.
@@ -38,13 +42,25 @@ class StatusModel:
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
         self._began: dict[str, float] = {}
+        self._stalled: set[str] = set()
         self._counted: tuple[object, str] = ((), "")
         self._inherited: dict[str, Cost] = {}
 
     def on_event(self, envelope: Envelope) -> None:
-        """Remember when a run began."""
-        if isinstance(envelope.event, RunStarted):
-            self._began[envelope.run] = envelope.at
+        """Remember when a run began, and which stand still."""
+        match envelope.event:
+            case RunStarted():
+                self._began[envelope.run] = envelope.at
+            case JournalStalled():
+                self._stalled.add(envelope.run)
+            case JournalWorks() | RunTaken():
+                self._stalled.discard(envelope.run)
+            case _:
+                pass
+
+    def is_stalled(self, run: str) -> bool:
+        """Return whether a run stands still until its journal can be written."""
+        return run in self._stalled
 
     def lanes(
         self, active: Machine | None, others: Sequence[Machine], short: Callable[[str], str]
@@ -56,7 +72,13 @@ class StatusModel:
                 continue
             lane = behind(machine.run, named=f"{name_of(machine)} ({short(machine.run.id)})")
             found = found if lane is None else (*found, lane)
-        return found
+        return tuple(self._told(lane) for lane in found) if self._stalled else found
+
+    def _told(self, lane: Lane) -> Lane:
+        """Return a lane of a run that stands still as one that does nothing else."""
+        if lane.run not in self._stalled:
+            return lane
+        return structs.replace(lane, doing=STANDS_STILL, until=None, is_stalled=True)
 
     def progress(self, machine: Machine, cost: str) -> str:
         """Return how far a workflow at work is; "" for a chat and one that is over.
@@ -148,16 +170,18 @@ class StatusLine:
         run, stands = machine.run, where(machine.run)
         is_chat = machine.run.definition.kind == "chat"
         doing = summary_words(run, now=time.time())
+        is_stalled = self._model.is_stalled(run.id)
+        enter = "is not accepted now" if is_stalled else stands.enter
         return Status(
             mode=str(mode),
-            enter=self._first_line() if run.is_over else stands.enter or "is not accepted now",
+            enter=self._first_line() if run.is_over else enter or "is not accepted now",
             permission=permission,
             state="" if is_chat else stands.state,
             # What is at work has lines of its own.
             thinking="" if run.is_over or run.is_parked or at_work else doing,
             model=model,
             cost=cost,
-            busy=is_at_work(run),
+            busy=is_at_work(run) and not is_stalled,
             notes=notes,
             lanes=at_work,
             addressees=what_addressing_does(run),
@@ -167,7 +191,9 @@ class StatusLine:
             is_ending=self._switching.is_ending,
             todo=() if run.is_over else shown_items(run),
             on_empty="resumes" if run.visit.phase == "held" or run.suspended else "",
-            tab="queues" if is_at_work(run) and policy_of(run) != "queue" else "",
+            tab="queues"
+            if is_at_work(run) and not is_stalled and policy_of(run) != "queue"
+            else "",
         )
 
     def fields(self) -> dict[str, str]:

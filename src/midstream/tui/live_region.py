@@ -136,6 +136,8 @@ class LiveText:
         if height <= 0:
             return []
         speakers = [key for key in self._speakers() if not run or key[0] == run]
+        stalled = {lane.run for lane in lanes if lane.is_stalled}
+        calls = [(of, call) for of, call in calls if of not in stalled]
         paths = self._with_own_calls(lanes, calls)
         # Where nobody speaks there is room for what a command says.
         loud = self.outputs.loudest(calls, run) if not speakers and height > 3 else None
@@ -214,6 +216,8 @@ class LiveText:
     def _doing(
         self, lane: Lane, calls: Sequence[tuple[str, ToolCalled]], loud: ToolCalled | None
     ) -> str:
+        if lane.is_stalled:
+            return lane.doing
         open_here = [call for run, call in calls if (run, call.branch) == (lane.run, lane.path)]
         if open_here:
             call = open_here[-1]

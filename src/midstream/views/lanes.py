@@ -21,9 +21,9 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     """A branch at work, as one line shows it. One that has branches itself is shown by those.
 
     `path` is where in the run it stands, `about` the item it is for, shortened ("": for none).
-    `is_parked`: only a person can move it on. The run's own lane has the path ""; one of another run
-    than the active one says which by its `label`. `tokens` are those its agents have written in this
-    visit to its state.
+    `is_parked`: only a person can move it on. `is_stalled`: its run stands still. The run's own lane has
+    the path ""; one of another run than the active one says which by its `label`. `tokens` are those its
+    agents have written in this visit to its state.
     """
 
     run: str
@@ -34,6 +34,7 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     until: float | None = None
     is_parked: bool = False
+    is_stalled: bool = False
     label: str = ""
     tokens: int = 0
 
