@@ -50,7 +50,10 @@ class Say(msgspec.Struct, frozen=True):
 
 
 class Collector:
-    """The receiver. `answers` are used up one by one; while `holds` is not set it answers nobody."""
+    """The receiver. `answers` are used up one by one; while `holds` is not set it answers nobody.
+
+    `to_metrics` is what it answers to metrics, for ever: None takes them.
+    """
 
     def __init__(self) -> None:
         self.spans: dict[str, Got] = {}
@@ -59,6 +62,7 @@ class Collector:
         self.headers: list[dict[str, str]] = []
         self.requests = 0
         self.answers: list[Say] = []
+        self.to_metrics: Say | None = None
         self.goes_on = threading.Event()
         self.goes_on.set()
         self.wrong: list[str] = []
@@ -100,6 +104,8 @@ class Collector:
         self.requests += 1
         self.headers.append({k.lower(): v for k, v in request.headers.items()})
         said = self.answers.pop(0) if self.answers else Say()
+        if request.path == "/v1/metrics" and self.to_metrics is not None:
+            said = self.to_metrics
         answer = b""
         if said.status == 200:
             try:

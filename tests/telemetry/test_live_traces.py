@@ -231,6 +231,23 @@ async def test_what_is_refused_for_good_is_said_once(answer: Say) -> None:
         assert collector.spans == {}
 
 
+@pytest.mark.parametrize("status", [404, 405, 501])
+async def test_a_collector_of_traces_alone_is_sent_no_metrics_and_nothing_is_amiss(
+    status: int,
+) -> None:
+    with Collector() as collector:
+        collector.to_metrics = Say(status)  # as Phoenix and Jaeger say it
+        life, id = await played(collector)
+        assert life.lines == []
+        live = dict(collector.whole())
+        to = destination({}, url=collector.url)
+        assert to is not None
+        sent = await export_run(life.store.beside(), id, to, JumpingClock())
+        assert (sent.spans, sent.metrics, sent.takes_metrics) == (len(live), 0, False)
+        assert collector.whole() == live
+        assert collector.points == {}
+
+
 async def test_what_a_collector_rejects_in_part_is_said() -> None:
     with Collector() as collector:
         collector.answers = [Say(rejects=3)] * 50

@@ -291,7 +291,9 @@ def _send(options: Options, run: str, url: str, content: bool) -> int:
     spans, metrics = counted(sent.spans, "span"), counted(sent.metrics, "metric")
     rest = f" {counted(sent.open, 'span')} will end later: send it again then." if sent.open else ""
     where = without_password(to.traces or to.metrics)
-    words = f"Sent {spans} and {metrics} of run {sent.run} to {where}.{rest}"
+    sums = f"{spans} and {metrics}" if sent.takes_metrics else spans
+    alone = "" if sent.takes_metrics else " It takes no metrics."
+    words = f"Sent {sums} of run {sent.run} to {where}.{alone}{rest}"
     if sent.open and not (sent.spans or sent.metrics):
         words = (
             f"Nothing of run {sent.run} has ended yet, so nothing was sent: export it again later."

@@ -42,6 +42,9 @@ MOST_S: Final = 60.0
 
 _AGAIN: Final = (429, 502, 503, 504)
 
+_NOT_THERE: Final = (404, 405, 501)
+"""What collectors of traces alone, such as Phoenix and Jaeger, answer to metrics."""
+
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
     """Where traces and metrics go ("" for one: it does not), how, and in whose name.
@@ -141,10 +144,14 @@ class NotTaken(WorldTrouble):
 
 
 class Collector:
-    """The other side. Give it back with `aclose`."""
+    """The other side. Give it back with `aclose`.
+
+    `takes_metrics`: it has not said that it takes traces alone.
+    """
 
     def __init__(self, to: Destination) -> None:
         self.to = to
+        self.takes_metrics = True
         self._resource = otlp.resource(to.resource)
         self._http: httpx2.AsyncClient | None = None
 
@@ -154,13 +161,13 @@ class Collector:
             await self._http.aclose()
 
     async def send(self, signal: Signal, items: Iterable[bytes]) -> None:
-        """Send spans or metrics, as `otlp` writes them.
+        """Send spans or metrics, as `otlp` writes them; no metrics to one that takes traces alone.
 
         Raises:
             NotTaken: it is not there, too slow, or refuses.
         """
         url = self.to.traces if signal == "traces" else self.to.metrics
-        if not url:
+        if not url or (signal == "metrics" and not self.takes_metrics):
             return
         body = await in_thread(partial(self._body, items))
         answer = await self._posted(url, body, self.to.headers[signal])
@@ -170,9 +177,12 @@ class Collector:
             raise NotTaken(
                 f"{place} has no room now: it answered {code}.", hint=_LATER, again_s=wait_s
             )
+        if signal == "metrics" and self.to.traces and code in _NOT_THERE:
+            self.takes_metrics = False
+            return
         if not 200 <= code < 300:
             raise NotTaken(
-                f"{place} does not take traces: it answered {code}.",
+                f"{place} does not take {signal}: it answered {code}.",
                 hint="Look at its address, and at OTEL_EXPORTER_OTLP_HEADERS if it wants a key.",
                 again_s=None,
             )
@@ -274,12 +284,16 @@ def ended_spans(
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """What an export came to: how many ended spans and metrics were sent, and how many spans are open."""
+    """What an export came to: how many ended spans and metrics were sent, and how many spans are open.
+
+    `takes_metrics`: the collector takes them at all.
+    """
 
     run: str
     spans: int
     metrics: int
     open: int
+    takes_metrics: bool = True
 
 
 async def export_run(store: Store, id: str, to: Destination, clock: Clock) -> Sent:
@@ -303,7 +317,14 @@ async def export_run(store: Store, id: str, to: Destination, clock: Clock) -> Se
             await _patiently(collector, "metrics", figures, clock)
     finally:
         await collector.aclose()
-    return Sent(run=id, spans=len(spans), metrics=len(figures), open=trace.open)
+    taken = len(figures) if collector.takes_metrics else 0
+    return Sent(
+        run=id,
+        spans=len(spans),
+        metrics=taken,
+        open=trace.open,
+        takes_metrics=collector.takes_metrics,
+    )
 
 
 async def _patiently(
