@@ -19,11 +19,12 @@ import midstream
 from midstream.core.question import OUTCOMES, Question, is_for_programs
 from midstream.language.errors import REPORT_BUG
 from midstream.mcp_server import waiting
-from midstream.mcp_server.forms import answer_in, form_of
 from midstream.mcp_server.server import server_of
+from midstream.mcp_server.told import form_of
 from midstream.mcp_server.tools import TOOLS
 from midstream.safety.sanitize import sanitized
 from midstream.testing import Gate, ScriptedModel, asks, call, says
+from midstream.views.answer_forms import answer_in
 
 __all__ = ["here"]
 

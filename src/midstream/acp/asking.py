@@ -4,7 +4,6 @@ An approval shows exactly what is asked about, and only a choice in the editor d
 do. What an editor cannot show stays open, and is answered in words, or in a console.
 """
 
-from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from midstream.acp.updates import KINDS, block
@@ -14,23 +13,13 @@ from midstream.language.names import Json
 from midstream.safety.capability import SHOWN
 from midstream.safety.rules import in_words
 from midstream.safety.sanitize import sanitized
+from midstream.views import answer_forms
 from midstream.views.calls_in_words import question_heading, question_summary
-
-ANSWER: Final = "answer"
-"""The field of a form whose question has no object as its schema."""
 
 Choices: TypeAlias = dict[str, tuple[m.PermissionOption, dict[str, Json]]]
 """What a person may choose, by the option's id, and what `RunHandle.approve` is told of it."""
 
 _NAMED: Final = 3
-_SIMPLE: Final = ("string", "number", "integer", "boolean")
-_KEPT: Final = {
-    "string": ("minLength", "maxLength", "pattern", "default", "enum"),
-    "number": ("minimum", "maximum", "default"),
-    "integer": ("minimum", "maximum", "default"),
-    "boolean": ("default",),
-}
-_FORMATS: Final = ("email", "uri", "date", "date-time")
 
 
 # --- approvals ----------------------------------------------------------------------------------
@@ -102,12 +91,7 @@ def _by_id(*rows: tuple[m.PermissionOption, dict[str, Json]]) -> Choices:
 
 def form_of(session: str, question: Question) -> m.CreateElicitationRequest | None:
     """Return the form of a question, None where no form an editor knows can hold its answer."""
-    if question.schema is not None:
-        schema = _form(question.schema)
-    elif question.choices:
-        schema = _single({"type": "string", "enum": list(question.choices)})
-    else:
-        schema = _single({"type": "string"})
+    schema = answer_forms.form_of(question, is_wide=True)
     if schema is None:
         return None
     return m.CreateElicitationRequest(
@@ -117,57 +101,3 @@ def form_of(session: str, question: Question) -> m.CreateElicitationRequest | No
         message=sanitized(f"{question_heading(question)}: {question.text}"),
         requested_schema=schema,
     )
-
-
-def answer_of(question: Question, content: Mapping[str, Json]) -> Json:
-    """Return the answer that a filled-in form is."""
-    if question.schema is not None and question.schema.get("type") == "object":
-        return dict(content)
-    return content.get(ANSWER)
-
-
-def _single(field: dict[str, Json]) -> dict[str, Json]:
-    return {"type": "object", "properties": {ANSWER: field}, "required": [ANSWER]}
-
-
-def _form(schema: Mapping[str, Json]) -> dict[str, Json] | None:
-    if schema.get("type") != "object":
-        field = _field(schema)
-        return None if field is None else _single(field)
-    properties = schema.get("properties")
-    if not isinstance(properties, dict) or not properties:
-        return None
-    fields: dict[str, Json] = {}
-    for name, each in properties.items():
-        field = _field(each) if isinstance(each, dict) else None
-        if field is None:
-            return None
-        fields[name] = field
-    required = schema.get("required")
-    needed = [name for name in required if name in fields] if isinstance(required, list) else []
-    return {"type": "object", "properties": fields, "required": needed}
-
-
-def _field(schema: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Return one field of a form, None where forms have none for such a value."""
-    kind = schema.get("type", "string" if "enum" in schema else None)
-    if kind == "array":
-        items = schema.get("items")
-        words = items.get("enum") if isinstance(items, dict) else None
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            return None
-        return {"type": "array", "items": {"type": "string", "enum": words}} | _titled(schema)
-    if not isinstance(kind, str) or kind not in _SIMPLE:
-        return None
-    kept: dict[str, Json] = {key: schema[key] for key in _KEPT[kind] if key in schema}
-    words = kept.get("enum", [])
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        return None
-    if kind == "string" and schema.get("format") in _FORMATS:
-        kept["format"] = schema["format"]
-    return {"type": kind} | kept | _titled(schema)
-
-
-def _titled(schema: Mapping[str, Json]) -> dict[str, Json]:
-    shown = {key: schema.get(key) for key in ("title", "description")}
-    return {key: sanitized(each) for key, each in shown.items() if isinstance(each, str)}

@@ -33,6 +33,7 @@ from midstream.core.todo import TodoItem
 from midstream.language.errors import MidstreamError, UserMistake, did_you_mean
 from midstream.language.names import Json, Policy
 from midstream.safety.sanitize import sanitized
+from midstream.views.answer_forms import answer_in
 from midstream.views.calls_in_words import question_heading
 
 Doing: TypeAlias = Literal["running", "requires_action", "idle"]
@@ -629,7 +630,7 @@ class Session:
                 break
             id = secrets.token_hex(6)
             self._ours.add(id)
-            value = asking.answer_of(question, given.content or {})
+            value = answer_in(question, given.content, is_wide=True)
             receipt = await run.answer(question, value, id=id, source=SOURCE)
             if receipt.handling != "reject" or question.id not in {q.id for q in run.questions}:
                 return

@@ -40,8 +40,7 @@ from midstream._version import __version__
 from midstream.api.engine import Engine
 from midstream.language.errors import REPORT_BUG, MidstreamError, UserMistake
 from midstream.language.names import Json
-from midstream.mcp_server.forms import form_of, message_of
-from midstream.mcp_server.told import RunTold, process_of, run_told
+from midstream.mcp_server.told import RunTold, form_of, message_of, process_of, run_told
 from midstream.mcp_server.tools import (
     TOOLS,
     Acted,

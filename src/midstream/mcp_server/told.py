@@ -13,13 +13,16 @@ from midstream.core.question import Question, is_for_people, is_for_programs
 from midstream.core.run_data import as_text
 from midstream.language.names import Json
 from midstream.runtime.ports import Receipt
-from midstream.views.calls_in_words import question_summary
+from midstream.safety.sanitize import sanitized
+from midstream.views import answer_forms
+from midstream.views.calls_in_words import question_heading, question_summary
 from midstream.views.event_words import event_words
 from midstream.views.run_status import doing_of
 
 MOST_CHARS: Final = 100_000
 """Characters of a run's output, or of a reply, that one result holds."""
 EVENT_CHARS: Final = 2_000
+ASKED_CHARS: Final = 4_000
 
 Status: TypeAlias = Literal[
     "running",
@@ -259,6 +262,18 @@ def capped(words: str, most: int) -> str:
     """Return words of at most so many characters, and how many more there are."""
     more = len(words) - most
     return words if more <= 0 else f"{words[:most]} [+{more:,} characters]"
+
+
+def message_of(question: Question) -> str:
+    """Return who asks what, made harmless for a terminal."""
+    return capped(sanitized(f"{question_heading(question)}: {question.text}"), ASKED_CHARS)
+
+
+def form_of(question: Question) -> dict[str, Json]:
+    """Return the JSON Schema of a question's form; what no form holds is asked for as JSON text."""
+    told = msgspec.json.encode(question.schema).decode()[:ASKED_CHARS]
+    as_text = {"type": "string", "description": sanitized(f"JSON that fits {told}")}
+    return answer_forms.form_of(question) or answer_forms.single(as_text)
 
 
 def _workflow(run: RunHandle) -> str:

@@ -18,10 +18,10 @@ import msgspec
 
 from midstream.api.run_handle import RunHandle
 from midstream.core.question import Question
-from midstream.mcp_server.forms import answer_in, form_of, message_of
-from midstream.mcp_server.told import open_to_callers, open_to_people
+from midstream.mcp_server.told import form_of, message_of, open_to_callers, open_to_people
 from midstream.runtime.ports import Receipt
 from midstream.safety.sanitize import sanitized
+from midstream.views.answer_forms import answer_in
 from midstream.views.cells import one_line, shortened
 from midstream.views.event_words import event_words
 from midstream.views.run_status import doing_of
