@@ -14,8 +14,9 @@ from jsonschema import Draft202012Validator
 from support.openai_server import OpenAIServer, Step
 from support.wires import Wire
 
-from midstream.acp.door import Door, Settings
+from midstream.acp.door import Door
 from midstream.agents.json_rpc import Params, Peer, no_method
+from midstream.app.assembly import Options
 
 ASKS: dict[str, Any] = {
     "fs": {"readTextFile": False, "writeTextFile": False},
@@ -153,22 +154,22 @@ def work(home: Path) -> Path:
 
 @asynccontextmanager
 async def talking(
-    *script: Step, monkeypatch: pytest.MonkeyPatch, **settings: Any
+    *script: Step, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[tuple[Editor, OpenAIServer]]:
     """Give an editor that talks to a door of this process, over a model that says the script."""
     with OpenAIServer(script) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        async with connected(**settings) as editor:
+        async with connected() as editor:
             yield editor, server
 
 
 @asynccontextmanager
-async def connected(**settings: Any) -> AsyncIterator[Editor]:
+async def connected() -> AsyncIterator[Editor]:
     """Give an editor that talks to a door of this process."""
     there, back = Wire(), Wire()
     editor = Editor()
     editor.connect(back, there)
-    door = Door(there, back, settings=Settings(**settings), warn=editor.warnings.append)
+    door = Door(there, back, options=Options(workspace=Path()), warn=editor.warnings.append)
     serving = asyncio.create_task(door.run())
     reading = asyncio.create_task(editor.peer.run())
     try:

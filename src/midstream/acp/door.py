@@ -11,8 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from midstream._version import __version__
 from midstream.agents import acp_messages as m
 from midstream.agents.json_rpc import (
@@ -27,25 +25,16 @@ from midstream.agents.json_rpc import (
     params_of,
 )
 from midstream.language.errors import NotTrusted, UserMistake, clip
-from midstream.safety.capability import PermissionMode
 from midstream.system.offloop import in_thread
 
 if TYPE_CHECKING:
     from midstream.acp.open_files import EditorFiles
     from midstream.acp.session import Session
     from midstream.api.engine import Engine
+    from midstream.app.assembly import Options
 
 PAGE: Final = 50
 """Sessions on a page of a list."""
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What `midstream acp` was started with; of an engine, as `midstream.open` takes it."""
-
-    model: str | None = None
-    trust: bool | None = None
-    permissions: PermissionMode | None = None
-    allowed: tuple[str, ...] = ()
 
 
 class Door:
@@ -54,7 +43,7 @@ class Door:
     Args:
         reader: what the editor sends.
         writer: what it hears.
-        settings: of every engine that is opened.
+        options: the command line: what every engine is opened with.
         warn: hears what went wrong that no answer tells of.
     """
 
@@ -63,10 +52,10 @@ class Door:
         reader: Reader,
         writer: Writer,
         *,
-        settings: Settings,
+        options: "Options",
         warn: Callable[[str], None],
     ) -> None:
-        self._settings = settings
+        self._options = options
         self._warn = warn
         self._client = m.ClientCapabilities()
         self._version = 1
@@ -253,7 +242,7 @@ class Door:
             warn=self._warn,
             files=files,
             activity=activity,
-            allowed=self._settings.allowed,
+            allowed=self._options.allowed,
         )
         self._sessions[session.id] = session
         return session, told
@@ -264,12 +253,12 @@ class Door:
         opened = partial(
             midstream.open,
             folder,
-            model=self._settings.model,
-            permissions=self._settings.permissions,
+            model=self._options.model,
+            permissions=self._options.permission_mode,
             open_files=files if self._client.fs.read_text_file else None,
         )
         try:
-            engine = await opened(trust=self._settings.trust)
+            engine = await opened(trust=self._options.trusts_workspace)
         except NotTrusted as error:
             engine = await opened(trust=False)
             return engine, [

@@ -52,7 +52,7 @@ def _require_pipes() -> None:
 
 
 async def _served(options: Options, out: int) -> None:
-    from midstream.acp.door import Door, Settings
+    from midstream.acp.door import Door
 
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
@@ -61,13 +61,7 @@ async def _served(options: Options, out: int) -> None:
         asyncio.streams.FlowControlMixin, os.fdopen(os.dup(out), "wb", buffering=0)
     )
     writer = asyncio.StreamWriter(way, protocol, None, loop)
-    settings = Settings(
-        model=options.model,
-        trust=options.trusts_workspace,
-        permissions=options.permission_mode,
-        allowed=options.allowed,
-    )
     try:
-        await Door(reader, writer, settings=settings, warn=note).run()
+        await Door(reader, writer, options=options, warn=note).run()
     finally:
         writer.close()
