@@ -1,17 +1,18 @@
 """The real program for tests: in a pty, or on pipes, with folders of its own."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from deadline import DEADLINE_S as DEADLINE_S
 from screen import Screen
-from support.openai_server import OpenAIServer
+from support.openai_server import OpenAIServer, Scripted
 
 from midstream.config.directories import JOURNAL_VARIABLE
 from midstream.config.newcomer import SHOWN
@@ -72,6 +73,19 @@ def console(
         rows=rows,
         deadline_s=DEADLINE_S,
     )
+
+
+@contextlib.contextmanager
+def chatting(
+    replies: Sequence[Scripted], home: Path, *options: str, **more: Any
+) -> Iterator[tuple[Screen, OpenAIServer]]:
+    """Give a console that waits for words to `dude`, and the server of the model that answers."""
+    with (
+        OpenAIServer(replies) as server,
+        console(home, *options, server=server, **more) as screen,
+    ):
+        screen.wait_for("chat with dude")
+        yield screen, server
 
 
 def run(

@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from console_kit import console, run
+from console_kit import chatting, console, run
 from deadline import wait_until
 from screen import CTRL_D, is_running
 from support.openai_server import Call, OpenAIServer, Reply
@@ -31,11 +31,7 @@ def pid_of(folder: Path) -> int:
 
 def test_words_leave_a_command_alone_and_the_person_stops_it(tmp_path: Path) -> None:
     replies = [Reply(calls=(SERVES,)), Reply(text="It serves."), Reply(text="I hear you.")]
-    with (
-        OpenAIServer(replies) as server,
-        console(tmp_path, *MODEL, *ALLOWED, server=server) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting(replies, tmp_path, *MODEL, *ALLOWED) as (screen, _):
         screen.type("serve it\r")
         screen.wait_for("It serves.")
         screen.wait_for("chat with dude")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from console_kit import console
+from console_kit import chatting
 from pipes_kit import MODEL, Ended, events, interrupt, run, settings, started, workspace_of
 from support.openai_server import Call, OpenAIServer, Reply
 
@@ -154,11 +154,10 @@ def test_a_person_sees_what_hooks_do_and_stops_one_at_once(tmp_path: Path) -> No
     )
     read = Reply(calls=(Call(name="read_files", arguments={"paths": ["app.py"]}),))
     work = workspace_of(tmp_path)
-    with (
-        OpenAIServer([read, Reply(text="Stopped, then.")]) as server,
-        console(tmp_path, *MODEL, server=server, workspace=work) as screen,
+    with chatting([read, Reply(text="Stopped, then.")], tmp_path, *MODEL, workspace=work) as (
+        screen,
+        _,
     ):
-        screen.wait_for("chat with dude")
         screen.type("look\r")
         while not (work / "going").exists():
             screen.wait_for("look")

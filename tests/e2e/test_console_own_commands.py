@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-from console_kit import console
+from console_kit import chatting
 from screen import ENTER, ESC, Screen, is_running
-from support.openai_server import OpenAIServer
 
 from midstream.tui.interface import FRESH_S
 
@@ -31,11 +30,7 @@ def workspace(tmp_path: Path) -> Path:
 def test_a_flood_is_cut_and_counted_and_what_is_typed_meanwhile_stays(
     tmp_path: Path, workspace: Path
 ) -> None:
-    with (
-        OpenAIServer([]) as server,
-        console(tmp_path, *MODEL, server=server, workspace=workspace) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting([], tmp_path, *MODEL, workspace=workspace) as (screen, _):
         screen.type("!seq 1 1400000" + ENTER + "typed meanwhile")
         screen.wait_for("[more than 2,000 lines: the rest is not shown]")
         screen.wait_for("output 1,400,000 lines of seq 1 1400000")
@@ -49,11 +44,7 @@ def test_what_a_terminal_would_obey_is_shown_and_colours_are_not(
     tmp_path: Path, workspace: Path
 ) -> None:
     (workspace / "hostile.sh").write_text(HOSTILE)
-    with (
-        OpenAIServer([]) as server,
-        console(tmp_path, *MODEL, server=server, workspace=workspace) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting([], tmp_path, *MODEL, workspace=workspace) as (screen, _):
         screen.type("!sh hostile.sh" + ENTER)
         screen.wait_for("output 3 lines")
         rows = screen.scrollback()
@@ -65,11 +56,7 @@ def test_what_a_terminal_would_obey_is_shown_and_colours_are_not(
 
 
 def test_a_command_that_reads_is_given_nothing_and_ends(tmp_path: Path, workspace: Path) -> None:
-    with (
-        OpenAIServer([]) as server,
-        console(tmp_path, *MODEL, server=server, workspace=workspace) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting([], tmp_path, *MODEL, workspace=workspace) as (screen, _):
         screen.type("!cat; read x; echo got:[$x]" + ENTER + "mine")
         screen.wait_for("┆ got:[]")
         screen.wait_for("adds it here")
@@ -80,11 +67,7 @@ def test_a_command_that_reads_is_given_nothing_and_ends(tmp_path: Path, workspac
 def test_esc_ends_a_command_that_will_not_and_leaves_the_line(
     tmp_path: Path, workspace: Path
 ) -> None:
-    with (
-        OpenAIServer([]) as server,
-        console(tmp_path, *MODEL, server=server, workspace=workspace) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting([], tmp_path, *MODEL, workspace=workspace) as (screen, _):
         screen.type("!trap '' INT TERM; echo at $$; while :; do sleep 0.05; done" + ENTER)
         screen.wait_for("┆ at ")
         pid = int(next(row for row in screen.scrollback() if row.startswith("┆ at ")).split()[-1])
@@ -96,11 +79,7 @@ def test_esc_ends_a_command_that_will_not_and_leaves_the_line(
 
 
 def test_what_a_command_left_behind_is_ended_and_said(tmp_path: Path, workspace: Path) -> None:
-    with (
-        OpenAIServer([]) as server,
-        console(tmp_path, *MODEL, server=server, workspace=workspace) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting([], tmp_path, *MODEL, workspace=workspace) as (screen, _):
         screen.type("!setsid sleep 1000 >/dev/null 2>&1 & echo left $!" + ENTER)
         screen.wait_for("1 process it had left behind was ended")
         pid = int(next(row for row in screen.scrollback() if row.startswith("┆ left ")).split()[-1])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from console_kit import console, json_lines, run
+from console_kit import chatting, console, json_lines, run
 from deadline import wait_until
 from screen import CTRL_D
 from support.openai_server import OpenAIServer, Reply
@@ -38,11 +38,10 @@ def test_a_picture_that_a_line_mentions_is_seen_by_the_model(tmp_path: Path) -> 
     folder.mkdir()
     data = png(64, 48)
     (folder / "shot.png").write_bytes(data)
-    with (
-        OpenAIServer([Reply(text="A grey square."), Reply(text="Grey.")]) as server,
-        console(tmp_path, *MODEL, server=server) as screen,
+    with chatting([Reply(text="A grey square."), Reply(text="Grey.")], tmp_path, *MODEL) as (
+        screen,
+        server,
     ):
-        screen.wait_for("chat with dude")
         screen.type("@shot.png what is this")
         screen.press("\r")
         screen.wait_for("A grey square.")
@@ -87,11 +86,7 @@ def test_a_file_that_is_dropped_is_a_picture_in_the_line(tmp_path: Path) -> None
     away.mkdir()
     shot = away / "Shot of today.png"
     shot.write_bytes(png(64, 48))
-    with (
-        OpenAIServer([Reply(text="I see.")]) as server,
-        console(tmp_path, *MODEL, server=server) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting([Reply(text="I see.")], tmp_path, *MODEL) as (screen, server):
         screen.type("look: ")
         screen.paste(str(shot).replace(" ", "\\ "))
         screen.wait_for("Shot of today.png 64x48]")
@@ -136,11 +131,7 @@ def test_ctrl_v_takes_the_picture_in_the_clipboard(tmp_path: Path) -> None:
     (tmp_path / "clip").write_bytes(png(32, 16))
     paths = in_path(tmp_path / "bin", "xclip", f'case "$*" in *png*) cat "{tmp_path}/clip";; esac')
     environ = {"PATH": paths, "DISPLAY": ":7"}
-    with (
-        OpenAIServer([Reply(text="I see.")]) as server,
-        console(tmp_path, *MODEL, server=server, environ=environ) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting([Reply(text="I see.")], tmp_path, *MODEL, environ=environ) as (screen, server):
         screen.type(CTRL_V)
         screen.wait_for("pasted 32x16]")
         screen.type("x")
@@ -195,11 +186,10 @@ def test_beside_a_conversation_its_pictures_are_seen(tmp_path: Path) -> None:
     folder = tmp_path / "workspace"
     folder.mkdir()
     (folder / "shot.png").write_bytes(png(64, 48))
-    with (
-        OpenAIServer([Reply(text="A square."), Reply(text="Grey, I think.")]) as server,
-        console(tmp_path, *MODEL, server=server) as screen,
+    with chatting([Reply(text="A square."), Reply(text="Grey, I think.")], tmp_path, *MODEL) as (
+        screen,
+        server,
     ):
-        screen.wait_for("chat with dude")
         screen.type("@shot.png what is this")
         screen.press("\r")
         screen.wait_for("A square.")

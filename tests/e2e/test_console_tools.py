@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from console_kit import console
+from console_kit import chatting, console
 from screen import CTRL_C, ESC, Screen
 from support.openai_server import Call, OpenAIServer, Reply
 
@@ -43,11 +43,13 @@ def test_a_change_made_unasked_is_shown_as_a_difference_above_the_prompt(
 ) -> None:
     folder = workspace(tmp_path)
     options = (*MODEL, "--permission-mode", "auto")
-    with (
-        OpenAIServer([Reply(calls=(EDIT,)), Reply(text="Done so.")]) as server,
-        console(tmp_path, *options, server=server, workspace=folder, cols=cols) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting(
+        [Reply(calls=(EDIT,)), Reply(text="Done so.")],
+        tmp_path,
+        *options,
+        workspace=folder,
+        cols=cols,
+    ) as (screen, _):
         screen.type("raise it\r")
         screen.wait_for("Done so.")
         lines = as_printed(screen)
@@ -68,11 +70,14 @@ def test_a_change_that_was_allowed_on_its_card_stays_as_a_difference(
     tmp_path: Path, cols: int
 ) -> None:
     folder = workspace(tmp_path)
-    with (
-        OpenAIServer([Reply(calls=(EDIT,)), Reply(text="Done so.")]) as server,
-        console(tmp_path, *MODEL, server=server, workspace=folder, cols=cols, rows=40) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting(
+        [Reply(calls=(EDIT,)), Reply(text="Done so.")],
+        tmp_path,
+        *MODEL,
+        workspace=folder,
+        cols=cols,
+        rows=40,
+    ) as (screen, _):
         screen.type("raise it\r")
         screen.wait_for("+price = 2")
         screen.rest(FRESH_S * 2)
@@ -97,11 +102,9 @@ def test_a_secret_that_a_command_says_in_pieces_is_never_on_the_screen(tmp_path:
     line = "cat a; sleep 0.3; cat b; until [ -e go ]; do sleep 0.05; done"
     call = Call(name="execute_terminal", arguments={"command": line})
     options = (*MODEL, "--allow", "execute_terminal", "--allow", "outside: *")
-    with (
-        OpenAIServer([Reply(calls=(call,)), Reply(text="It ran.")]) as server,
-        console(tmp_path, *options, server=server, workspace=folder) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting(
+        [Reply(calls=(call,)), Reply(text="It ran.")], tmp_path, *options, workspace=folder
+    ) as (screen, _):
         screen.type("run it\r")
         screen.wait_for("┊ more")
         (folder / "go").touch()
@@ -117,11 +120,13 @@ def test_what_a_command_says_is_on_the_screen_while_it_runs(tmp_path: Path, cols
     folder = workspace(tmp_path)
     call = Call(name="execute_terminal", arguments={"command": COMMAND})
     options = (*MODEL, "--allow", "execute_terminal", "--allow", "outside: *")
-    with (
-        OpenAIServer([Reply(calls=(call,)), Reply(text="It ran.")]) as server,
-        console(tmp_path, *options, server=server, workspace=folder, cols=cols) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting(
+        [Reply(calls=(call,)), Reply(text="It ran.")],
+        tmp_path,
+        *options,
+        workspace=folder,
+        cols=cols,
+    ) as (screen, server):
         screen.type("run it\r")
         screen.wait_for("┊ 30%")
         shown = [line.rstrip() for line in screen.lines() if line.startswith("┊ ")]
@@ -172,15 +177,11 @@ def test_queued_words_are_shown_where_they_are_heard(tmp_path: Path) -> None:
     )
     folder = workspace(tmp_path)
     replies = [Reply(calls=(call,)), Reply(text="It ran."), Reply(text="They pass.")]
-    with (
-        OpenAIServer(replies) as server,
-        console(
-            *(tmp_path, *MODEL, "--allow", "execute_terminal", "--allow", "outside: *"),
-            server=server,
-            workspace=folder,
-        ) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting(
+        replies,
+        *(tmp_path, *MODEL, "--allow", "execute_terminal", "--allow", "outside: *"),
+        workspace=folder,
+    ) as (screen, _):
         screen.type("run it\r")
         screen.wait_for("⋯ ")
         screen.type("/queue and the tests?\r")
@@ -204,11 +205,14 @@ def test_two_edits_of_one_file_in_one_reply_are_asked_about_in_order_and_both_ma
 ) -> None:
     folder = workspace(tmp_path)
     both = (edit("price = 1", "price = 2"), edit("price = 2\n", "price = 2\nrate = 3\n"))
-    with (
-        OpenAIServer([Reply(calls=both), Reply(text="Done so.")]) as server,
-        console(tmp_path, *MODEL, server=server, workspace=folder, cols=100, rows=40) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting(
+        [Reply(calls=both), Reply(text="Done so.")],
+        tmp_path,
+        *MODEL,
+        workspace=folder,
+        cols=100,
+        rows=40,
+    ) as (screen, _):
         screen.type("raise it\r")
         screen.wait_for("+price = 2")
         assert "+rate = 3" not in screen.text(), "the second is looked at when the first is made"
@@ -230,11 +234,14 @@ def test_what_a_reply_writes_the_calls_after_it_read(tmp_path: Path) -> None:
         Call(name="execute_terminal", arguments={"command": "cat new.txt >> shop.py"}),
         Call(name="read_files", arguments={"paths": ["shop.py", "new.txt"]}),
     )
-    with (
-        OpenAIServer([Reply(calls=batch), Reply(text="Done so.")]) as server,
-        console(tmp_path, *MODEL, server=server, workspace=folder, cols=100, rows=40) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting(
+        [Reply(calls=batch), Reply(text="Done so.")],
+        tmp_path,
+        *MODEL,
+        workspace=folder,
+        cols=100,
+        rows=40,
+    ) as (screen, server):
         screen.type("write it\r")
         for card in ("+fresh", "cat new.txt"):
             screen.wait_for(card)

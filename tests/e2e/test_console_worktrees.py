@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from console_kit import console
+from console_kit import chatting
 from screen import CTRL_D
-from support.openai_server import Body, Call, OpenAIServer, Reply
+from support.openai_server import Body, Call, Reply
 from worktree_kit import CALC, git, repository
 
 from midstream.tui.interface import FRESH_S
@@ -43,11 +43,7 @@ class Brain:
 def test_one_card_for_the_merge_then_diff_and_undo(tmp_path: Path) -> None:
     work = repository(tmp_path / "work")
     brain = Brain(work)
-    with (
-        OpenAIServer([brain] * 9) as server,
-        console(tmp_path, *MODEL, server=server, workspace=work) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting([brain] * 9, tmp_path, *MODEL, workspace=work) as (screen, _):
         screen.type("mend it\r")
         screen.wait_for("coder ▌ Works in a git worktree, on the branch midstream/")
         screen.wait_for("coder wants to merge 1 file +1 -1 from midstream/")
@@ -72,13 +68,10 @@ def test_a_conflict_stands_on_one_line_with_the_branch_that_has_the_work(tmp_pat
     work = repository(tmp_path / "work")
     mine = CALC.replace("a + b", "sum((a, b))")
     brain = Brain(work, meanwhile=mine)
-    with (
-        OpenAIServer([brain] * 9) as server,
-        console(
-            tmp_path, *MODEL, "--permission-mode", "auto", server=server, workspace=work
-        ) as screen,
+    with chatting([brain] * 9, tmp_path, *MODEL, "--permission-mode", "auto", workspace=work) as (
+        screen,
+        _,
     ):
-        screen.wait_for("chat with dude")
         screen.type("mend it\r")
         screen.wait_for("coder ▌ 1 conflict in calc.py: kept on midstream/")
         screen.wait_for("All done.")

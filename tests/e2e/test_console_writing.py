@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from console_kit import console
+from console_kit import chatting
 from screen import ENTER, TAB, Screen
 from support.openai_server import Gate, OpenAIServer, Reply
 
@@ -35,11 +35,7 @@ def last_words(server: OpenAIServer) -> str:
 
 def test_a_file_is_named_and_nothing_of_it_is_pasted(tmp_path: Path) -> None:
     replies = [Reply(text="I see.")]
-    with (
-        OpenAIServer(replies) as server,
-        console(tmp_path, *MODEL, server=server, workspace=workspace(tmp_path)) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting(replies, tmp_path, *MODEL, workspace=workspace(tmp_path)) as (screen, server):
         screen.type("look at @rdr")
         screen.wait_for("file")
         assert "reader.log" not in screen.text()
@@ -63,11 +59,7 @@ def test_a_command_of_ones_own_runs_beside_a_turn_and_is_sent_only_when_joined(
 ) -> None:
     gate = Gate()
     replies = [Reply(text="Working on it.", gate=gate), Reply(text="Three."), Reply(text="I see.")]
-    with (
-        OpenAIServer(replies) as server,
-        console(tmp_path, *MODEL, server=server, workspace=workspace(tmp_path)) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting(replies, tmp_path, *MODEL, workspace=workspace(tmp_path)) as (screen, server):
         screen.type("begin" + ENTER)
         screen.wait_for("interrupts dude")
         screen.type("!echo $((1 + 2)) in ${PWD##*/}" + ENTER)

@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 import psycopg
 import pytest
-from console_kit import DEADLINE_S, MIDSTREAM, console, environment
+from console_kit import DEADLINE_S, MIDSTREAM, chatting, environment
 from pipes_kit import MODEL, Ended, run, workspace_of
 from screen import CTRL_C, Screen
 from support.openai_server import Call, OpenAIServer, Reply
@@ -252,13 +252,10 @@ def test_in_the_console_undo_and_redo_take_files_along(tmp_path: Path, cols: int
     script = [EDIT, WRITE, Reply(text="All done.")]
     allowed = ("--allow", "edit_file", "--allow", "write_file")
     folder = workspace_of(tmp_path)
-    with (
-        OpenAIServer(script) as server,
-        console(
-            tmp_path, *MODEL, *allowed, server=server, workspace=folder, cols=cols, rows=70
-        ) as screen,
+    with chatting(script, tmp_path, *MODEL, *allowed, workspace=folder, cols=cols, rows=70) as (
+        screen,
+        _,
     ):
-        screen.wait_for("chat with dude")
         screen.type("mend it\r")
         screen.wait_for("All done.")
         screen.type("/diff\r")
@@ -293,11 +290,7 @@ def test_in_the_console_putback_puts_back_what_undo_left(tmp_path: Path) -> None
     script = [EDIT, WRITE, Reply(text="All done.")]
     allowed = ("--allow", "edit_file", "--allow", "write_file")
     folder = workspace_of(tmp_path)
-    with (
-        OpenAIServer(script) as server,
-        console(tmp_path, *MODEL, *allowed, server=server, workspace=folder) as screen,
-    ):
-        screen.wait_for("chat with dude")
+    with chatting(script, tmp_path, *MODEL, *allowed, workspace=folder) as (screen, _):
         screen.type("/putback\r")
         screen.wait_for("There is no file to put back.")
         screen.type(f"{CTRL_C}mend it\r")
