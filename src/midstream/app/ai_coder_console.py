@@ -11,7 +11,7 @@ from midstream.app.chats import GoesOn
 from midstream.app.commands.handler import CommandHandler
 from midstream.app.file_mentions import FileMentions
 from midstream.app.input import NotSent, names, not_sent, numbers, questions_on_screen
-from midstream.app.run_sentences import is_chat, is_done, run_line
+from midstream.app.run_sentences import is_done, run_line
 from midstream.app.runs import Equipment
 from midstream.app.session import Session
 from midstream.app.ui import UI, OwnCommandEnded, Status, Submitted
@@ -240,7 +240,7 @@ class AICoderConsole:
     async def answered(self) -> None:
         """Return once the chat that lines go to waits for a person; see `ui.Console`."""
         machine = self.session.active()
-        if machine is not None and is_chat(machine):
+        if machine is not None and machine.run.is_chat:
             await machine.settled()
 
     async def halt(self) -> None:

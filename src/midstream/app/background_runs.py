@@ -9,11 +9,9 @@ from functools import partial
 
 from midstream.app.run_sentences import (
     FORK,
-    is_chat,
     kept_line,
     left_words,
     listed_line,
-    name_of,
     nothing_to_answer,
     receipt_words,
     way_on_here,
@@ -132,7 +130,9 @@ class Background:
         """Return what is said of runs the console leaves."""
         is_lasting = self._runs.repository.is_lasting
         words = (
-            left_words(m.run, name_of(m), self._runs.short(m.run.id), is_lasting=is_lasting)
+            left_words(
+                m.run, m.run.workflow_name, self._runs.short(m.run.id), is_lasting=is_lasting
+            )
             for m in machines
         )
         return [line for line in words if line]
@@ -158,11 +158,11 @@ class Background:
             case e.RunFailed():
                 words = f"{named} failed in the background: {event.error} {shows}"
                 self._ui.say(words, kind="error")
-            case e.RunStopped() if not is_chat(machine):
+            case e.RunStopped() if not machine.run.is_chat:
                 self._ui.say(f"{named} stopped in the background. {shows}", kind="note")
-            case e.Interrupted(branch="", text=None) if not is_chat(machine):
+            case e.Interrupted(branch="", text=None) if not machine.run.is_chat:
                 self._ui.say(f"{named} was interrupted in the background: {attach}", kind="note")
-            case e.AgentResponded(is_final=True, branch="") if is_chat(machine):
+            case e.AgentResponded(is_final=True, branch="") if machine.run.is_chat:
                 self._ui.say(f"{named} has answered: {attach}", kind="note")
             case e.QuestionAsked(kind=kind) if kind != "input":
                 way = (
@@ -189,7 +189,7 @@ class Background:
             return
         short = self._runs.short(id)
         self._ui.say(
-            f"{name_of(machine)} ({short}): its process has ended. "
+            f"{machine.run.workflow_name} ({short}): its process has ended. "
             f"{way_on_here(machine.run, short)}",
             kind="warning",
         )
@@ -254,7 +254,7 @@ class Background:
         elif machine.run.is_over:
             raise UserMistake(f"Run {id} has ended.", hint=FORK)
         elif choice == "stop":
-            is_active = machine is self._switching.active() and not is_chat(machine)
+            is_active = machine is self._switching.active() and not machine.run.is_chat
             await (self._switching.stop_workflow() if is_active else machine.stop())
         else:
             await machine.unsuspend()
@@ -283,14 +283,14 @@ class Background:
         """Let lines go to the role again; the active run goes on."""
         machine = self._switching.active()
         is_watched = machine is not None and machine.run.id in self._runs.watched
-        if machine is None or (is_chat(machine) and not is_watched):
+        if machine is None or (machine.run.is_chat and not is_watched):
             raise UserMistake(
                 "Your lines go to the chat already.", hint="/attach RUN goes to a run."
             )
         await self._switching.turn_home()
         short = self._runs.short(machine.run.id)
         place = "its process" if is_watched else "the background"
-        words = f"{name_of(machine)} goes on in {place}: /attach {short} returns to it."
+        words = f"{machine.run.workflow_name} goes on in {place}: /attach {short} returns to it."
         self._ui.say(words, kind="note")
 
     async def send(self, run: str, text: str) -> None:

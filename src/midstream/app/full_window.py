@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from typing import Final
 
-from midstream.app.run_sentences import is_chat
 from midstream.app.switching import Switching
 from midstream.core.events import (
     AgentResponded,
@@ -59,7 +58,7 @@ class FullWindow:
             self._warned.pop(envelope.run, None)
         if isinstance(event, CompactionEnded) and event.reason != INTERRUPTED:
             self._futile.add(envelope.run)
-        if not isinstance(event, AgentResponded) or machine is None or not is_chat(machine):
+        if not isinstance(event, AgentResponded) or machine is None or not machine.run.is_chat:
             return
         if event.branch:
             return  # what a task has read is not in the conversation

@@ -22,22 +22,10 @@ _FIRST: Final = 40
 FORK = "/fork goes on from an earlier point of the active run, midstream fork of any."
 
 
-def name_of(machine: Machine) -> str:
-    """Return the name of a run's workflow, `role:NAME` for a chat."""
-    definition = machine.run.definition
-    return "" if definition is None else definition.workflow.workflow_name
-
-
 def found_as(machine: Machine) -> str:
     """Return the name a run's workflow is started by, which its own may differ from."""
     definition = machine.run.definition
-    return (definition.found_as if definition is not None else "") or name_of(machine)
-
-
-def is_chat(machine: Machine) -> bool:
-    """Return whether a run is a chat with a role."""
-    definition = machine.run.definition
-    return definition is not None and definition.kind == "chat"
+    return (definition.found_as if definition is not None else "") or machine.run.workflow_name
 
 
 def is_done(machine: Machine) -> bool:
@@ -58,8 +46,7 @@ def left_words(run: Run, name: str, short: str, *, is_lasting: bool) -> str:
 
     A chat that only waits is left silently: nothing of it is under way.
     """
-    is_idle_chat = run.definition is not None and run.definition.kind == "chat"
-    if run.is_over or (is_idle_chat and run.visit.phase == "waiting"):
+    if run.is_over or (run.is_chat and run.visit.phase == "waiting"):
         return ""
     if not is_lasting:
         return f"{name} ({run.id}) ends here: it is not kept after this process."
@@ -142,10 +129,9 @@ def run_line(run: Run) -> str:
 
 def listed_line(run: Run) -> str:
     """Return where a run stands, among others: a chat nobody named is known by its first words."""
-    is_chat = run.definition is not None and run.definition.kind == "chat"
     said = (message for each in run.contexts.values() for message in each)
     first = next((message.text for message in said if message.author == USER), "")
-    return f"{run.id}  {_standing(run, begun_with(first) if is_chat and not run.name else '')}"
+    return f"{run.id}  {_standing(run, begun_with(first) if run.is_chat and not run.name else '')}"
 
 
 def begun_with(first: str) -> str:
@@ -156,7 +142,7 @@ def begun_with(first: str) -> str:
 
 def here_line(run: Run, *, was_cut: bool = False) -> str:
     """Return where lines go now; the id is for workflows alone. `was_cut`: work of it was, by a crash."""
-    if run.definition is not None and run.definition.kind == "chat":
+    if run.is_chat:
         name = _named(run).removeprefix("role:")
         if was_cut and run.visit.phase == "held":
             return f"{name} was cut off by a crash and waits for your words. Enter resumes."
@@ -171,8 +157,6 @@ def _standing(run: Run, begun: str = "") -> str:
 
 
 def _named(run: Run, begun: str = "") -> str:
-    name = run.definition.workflow.workflow_name if run.definition else "?"
-    is_chat = run.definition is not None and run.definition.kind == "chat"
-    state = f" [{run.visit.state}]" if run.visit.state and not (run.is_over or is_chat) else ""
+    state = f" [{run.visit.state}]" if run.visit.state and not (run.is_over or run.is_chat) else ""
     called = f" “{run.name}”" if run.name else begun
-    return f"{name}{called}{state}"
+    return f"{run.workflow_name or '?'}{called}{state}"

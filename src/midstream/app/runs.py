@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from midstream.app.run_sentences import name_of, short_of
+from midstream.app.run_sentences import short_of
 from midstream.core.notices import Envelope
 from midstream.language.errors import UserMistake, nearest
 from midstream.language.spec import ToolSpec
@@ -143,7 +143,7 @@ class Runs:
 
     def named(self, machine: Machine) -> str:
         """Return what tells a run from every other, such as `review (ab12)`."""
-        return f"{name_of(machine)} ({self.short(machine.run.id)})"
+        return f"{machine.run.workflow_name} ({self.short(machine.run.id)})"
 
     async def find_id(self, prefix: str) -> str:
         """Return the id that begins so, in any case, or of the run that is called so.

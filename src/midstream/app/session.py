@@ -8,7 +8,6 @@ from midstream.app.chats import Chats
 from midstream.app.full_window import FullWindow
 from midstream.app.history import History
 from midstream.app.input import Input
-from midstream.app.run_sentences import is_chat
 from midstream.app.runs import Equipment, Runs
 from midstream.app.side_questions import SideQuestions
 from midstream.app.status_line import StatusLine
@@ -101,7 +100,7 @@ class Session:
         elif machine is not None:
             self.switching.recall(machine)
             is_arriving = self.background.is_arriving(machine)
-            if isinstance(event, e.RunRecovered) and is_chat(machine) and is_arriving:
+            if isinstance(event, e.RunRecovered) and machine.run.is_chat and is_arriving:
                 self.switching.comes_back(machine, was_cut=event.cut_work)
         is_behind = machine is not None and not self._is_in_sight(machine)
         self.ui.show(envelope, is_behind=is_behind)

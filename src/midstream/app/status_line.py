@@ -8,7 +8,7 @@ from msgspec import structs
 
 from midstream.app.chats import CHOOSES, ESC_CHOOSES
 from midstream.app.input import Input
-from midstream.app.run_sentences import is_chat, is_done, name_of
+from midstream.app.run_sentences import is_done
 from midstream.app.switching import Switching
 from midstream.app.ui import Status
 from midstream.core.costs import Cost, costs, in_words, is_unknown
@@ -70,7 +70,9 @@ class StatusModel:
         for machine in others:
             if machine is active or is_done(machine) or machine.run.definition is None:
                 continue
-            lane = behind(machine.run, named=f"{name_of(machine)} ({short(machine.run.id)})")
+            lane = behind(
+                machine.run, named=f"{machine.run.workflow_name} ({short(machine.run.id)})"
+            )
             found = found if lane is None else (*found, lane)
         return tuple(self._told(lane) for lane in found) if self._stalled else found
 
@@ -86,9 +88,9 @@ class StatusModel:
         How long it runs is told of one that began in this console: a pause of days is no work.
         """
         run = machine.run
-        if is_chat(machine) or run.is_over or not run.visit.state:
+        if machine.run.is_chat or run.is_over or not run.visit.state:
             return ""
-        parts = [name_of(machine), progress_words(run)]
+        parts = [machine.run.workflow_name, progress_words(run)]
         if run.id in self._began:
             parts.append(duration(self._now() - self._began[run.id]))
         return " · ".join(part for part in (*parts, cost) if part)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
 
-from midstream.app.run_sentences import found_as, here_line, is_chat, is_done, name_of, run_line
+from midstream.app.run_sentences import found_as, here_line, is_done, run_line
 from midstream.app.runs import Runs
 from midstream.app.ui import UI
 from midstream.config.manager import ConfigManager
@@ -94,7 +94,9 @@ class Switching:
 
     def is_coming(self, machine: Machine) -> bool:
         """Return whether a workflow is just beginning, for lines to go to."""
-        return self._is_starting and not is_chat(machine) and machine.run.id not in self._started_as
+        return (
+            self._is_starting and not machine.run.is_chat and machine.run.id not in self._started_as
+        )
 
     def follow(self, machine: Machine) -> Callable[[], Run]:
         """Return what tells how a run stands, also once another machine goes on with it here."""
@@ -201,9 +203,9 @@ class Switching:
             if left is not None and left is not machine:
                 self._leave_behind(left)
                 self._on_screen.discard(left.run.id)
-            if is_chat(machine):
+            if machine.run.is_chat:
                 self._show_history(machine)
-            if not (is_told and is_chat(machine)):
+            if not (is_told and machine.run.is_chat):
                 was_cut = machine.run.id in self._cut
                 self.ui.say(here_line(machine.run, was_cut=was_cut), kind="note")
             self._cut.discard(machine.run.id)
@@ -257,8 +259,8 @@ class Switching:
         """Make a run the one its mode speaks to, and that the mode."""
         self.know(machine)
         self._ended = None
-        if is_chat(machine):
-            self.home = Mode("role", name_of(machine).removeprefix("role:"))
+        if machine.run.is_chat:
+            self.home = Mode("role", machine.run.workflow_name.removeprefix("role:"))
             self._choose_mode(self.home)
         else:
             self.workflow = machine
@@ -266,8 +268,8 @@ class Switching:
 
     def know(self, machine: Machine) -> None:
         """Let a run be found by what it was started as: a chat by its role from now on."""
-        if is_chat(machine):
-            self.chats[name_of(machine).removeprefix("role:")] = machine
+        if machine.run.is_chat:
+            self.chats[machine.run.workflow_name.removeprefix("role:")] = machine
         else:
             self._started_as.setdefault(machine.run.id, found_as(machine))
 
@@ -330,7 +332,7 @@ class Switching:
         running = [
             machine
             for machine in reversed(self.runs.own())
-            if not (is_done(machine) or is_chat(machine))
+            if not (is_done(machine) or machine.run.is_chat)
             and self._started_as.get(machine.run.id) == name
         ]
         if not running:
@@ -356,9 +358,9 @@ class Switching:
         return machine
 
     def _leave_behind(self, machine: Machine) -> None:
-        if is_done(machine) or is_chat(machine):
+        if is_done(machine) or machine.run.is_chat:
             return
-        way = f"/workflow {self._started_as.get(machine.run.id, name_of(machine))}"
+        way = f"/workflow {self._started_as.get(machine.run.id, machine.run.workflow_name)}"
         if self.runs.is_watched(machine):
             way = f"/attach {self.runs.short(machine.run.id)}"
         words = f"{self.runs.named(machine)} goes on in the background: {way} returns to it."

@@ -414,7 +414,7 @@ def _is_output(made: Parts, envelope: Envelope) -> bool:
     role says at last.
     """
     machine = made.engine.machine(envelope.run)
-    is_chat = machine is not None and _is_chat(machine.run)
+    is_chat = machine is not None and machine.run.is_chat
     match envelope.event:
         case e.WorkflowOutput(kind="result"):
             return not is_chat
@@ -425,15 +425,11 @@ def _is_output(made: Parts, envelope: Envelope) -> bool:
     return False
 
 
-def _is_chat(run: "Run") -> bool:
-    return run.definition is not None and run.definition.kind == "chat"
-
-
 def _left_words(run: "Run") -> str:
     """Return how a run that was left goes on, "" for one that has ended or a chat that only waits."""
     from midstream.views.run_status import way_on
 
-    if run.is_over or run.definition is None or (_is_chat(run) and run.visit.phase == "waiting"):
+    if run.is_over or run.definition is None or (run.is_chat and run.visit.phase == "waiting"):
         return ""
     return f"Run {run.id} {way_on(run, run.id, resume=f'`midstream resume {run.id}`')}"
 

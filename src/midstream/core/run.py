@@ -427,6 +427,16 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
         return self.visit.phase == "ended"
 
     @property
+    def is_chat(self) -> bool:
+        """Return whether the run is a chat with a role."""
+        return self.definition is not None and self.definition.kind == "chat"
+
+    @property
+    def workflow_name(self) -> str:
+        """Return the name of the run's workflow, `role:NAME` for a chat, "" before it has begun."""
+        return "" if self.definition is None else self.definition.workflow.workflow_name
+
+    @property
     def is_parked(self) -> bool:
         """Return whether only a person can move the run on: nothing of it is in flight."""
         if self.suspended:

@@ -185,7 +185,7 @@ def run_told(run: RunHandle, process: Process, receipt: Receipt | None = None) -
     total = costs(run.run.usage.requests).total
     return RunTold(
         run=run.id,
-        workflow=_workflow(run),
+        workflow=run.run.workflow_name,
         status=status,
         state=run.state,
         doing=doing_of(run.run),
@@ -274,11 +274,6 @@ def form_of(question: Question) -> dict[str, Json]:
     told = msgspec.json.encode(question.schema).decode()[:ASKED_CHARS]
     as_text = {"type": "string", "description": sanitized(f"JSON that fits {told}")}
     return answer_forms.form_of(question) or answer_forms.single(as_text)
-
-
-def _workflow(run: RunHandle) -> str:
-    definition = run.run.definition
-    return "" if definition is None else definition.workflow.workflow_name
 
 
 def _status(run: RunHandle, process: Process, is_asked: bool, needs_a_person: bool) -> Status:

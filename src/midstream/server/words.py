@@ -85,8 +85,7 @@ class Words:
             return
         lines = [in_words(asked)]
         # The run's id makes the question one that no other conversation has.
-        is_chat = self._run.run.definition is not None and self._run.run.definition.kind == "chat"
-        if not is_chat:
+        if not self._run.run.is_chat:
             number = f"#{asked.number} of run" if asked.number > 1 else "Run"
             lines.append(f"({number} {self._run.id}: the next message answers.)")
         yield from self._said("\n".join(line for line in lines if line))

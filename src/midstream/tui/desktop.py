@@ -91,7 +91,7 @@ class Calls:
 
     def recall(self, run: Run) -> None:
         """Know of a run that began where nobody listened."""
-        if run.definition is not None and run.definition.kind == "chat":
+        if run.is_chat:
             self._chats.add(run.id)
 
     def on_event(self, envelope: Envelope, *, now: float, idle_s: float) -> str:

@@ -120,7 +120,7 @@ class EventRenderer:
         Return what could not be told before it was known what it is.
         """
         self._known.add(run.id)
-        if run.definition is not None and run.definition.kind == "chat":
+        if run.is_chat:
             self._chats.add(run.id)
         self._branches.recall(run)
         self._talk.recall(run)

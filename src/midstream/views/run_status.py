@@ -95,7 +95,9 @@ def what_enter_does(run: Run) -> str:
         return "resumes it"
     if run.visit.phase == "waiting":
         does = (
-            f"starts {_name(run)}".rstrip() if not run.visit.state else f"sends to {_listener(run)}"
+            f"starts {run.workflow_name}".rstrip()
+            if not run.visit.state
+            else f"sends to {_listener(run)}"
         )
         return does if run.compacting is None else f"ends the summary, {does}"
     if run.visit.phase == "held":
@@ -164,10 +166,6 @@ def _told_to(branch: Run, name: str) -> str:
     if branch.visit.phase == "halting":
         return f"joins the interruption of {name}"
     return _unasked(branch, name) or f"is not accepted by {name} now"
-
-
-def _name(run: Run) -> str:
-    return "" if run.definition is None else run.definition.workflow.workflow_name
 
 
 def _listener(run: Run) -> str:
@@ -359,10 +357,9 @@ def _waiting(run: Run, record: InputRecord) -> Waiting:
 
 def _awaited(place: Run) -> str:
     """Return what a line waits for: in a chat who speaks, else the state."""
-    is_chat = place.definition is not None and place.definition.kind == "chat"
-    if is_chat and place.visit.turn is not None and place.visit.turn.agent:
+    if place.is_chat and place.visit.turn is not None and place.visit.turn.agent:
         return place.visit.turn.agent
-    if is_chat and place.definition is not None:
+    if place.is_chat and place.definition is not None:
         return next(iter(place.definition.roles), "this")
     return place.visit.state or "this"
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Final
 
 from midstream.app.commands.command import command
 from midstream.app.session import Session
-from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.runtime.ports import Machine
 from midstream.safety.rules import in_words, known_rule
@@ -123,7 +122,7 @@ def _lines(session: Session) -> list[str]:
     if granted:
         lines.append("granted by you, until the run ends:")
         lines += [
-            f"  {number}  {_said(text)}  (run {run.id[:4]}, {_name(run)})"
+            f"  {number}  {_said(text)}  (run {run.id[:4]}, {run.workflow_name})"
             for number, (machine, text) in enumerate(granted, 1)
             for run in (machine.run,)
         ]
@@ -143,10 +142,6 @@ def _whose(rule: str, file: str) -> str:
     if known_rule(rule) is not None:
         return file
     return f"{file}; it cannot be read: until you fix it, midstream asks about everything"
-
-
-def _name(run: Run) -> str:
-    return "" if run.definition is None else run.definition.workflow.workflow_name
 
 
 def _granted(session: Session) -> list[tuple[Machine, str]]:
