@@ -1,7 +1,7 @@
 """AICoderConsole over real runs, a scripted model and a store in memory, with everything in sight."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +13,7 @@ from midstream.app.ai_coder_console import AICoderConsole
 from midstream.app.chats import GoesOn
 from midstream.app.input import not_sent
 from midstream.app.runs import Equipment
-from midstream.app.ui import Console, InFull, Submitted
+from midstream.app.ui import UI, Console, Submitted
 from midstream.config.manager import ConfigManager
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
@@ -56,7 +56,7 @@ WORKFLOWS: dict[str, dict[str, Any]] = {
 }
 
 
-class Listener(Chronicle):
+class Listener(Chronicle, UI):
     """A UI that remembers."""
 
     def __init__(self) -> None:
@@ -80,9 +80,6 @@ class Listener(Chronicle):
             self._is_news.clear()
             await self._is_news.wait()
 
-    def recall(self, run: Run) -> None:
-        """Need no memory."""
-
     def past(self, run: Run) -> None:
         """Remember what was said in the past."""
         self.said += [m.text for messages in run.contexts.values() for m in messages]
@@ -91,9 +88,6 @@ class Listener(Chronicle):
         """Remember what was being asked."""
         self.said += [question.text for question in questions]
 
-    def show_in_full(self, what: InFull) -> None:
-        """Show everything anyway."""
-
     def show_changes(self, changes: Sequence[ChangedFile]) -> None:
         """Remember which files."""
         self.said += [f"{each.diff.path} {each.note}\n{each.diff.diff}" for each in changes]
@@ -101,20 +95,6 @@ class Listener(Chronicle):
     def hand(self, words: str) -> None:
         """Remember which words."""
         self.handed = words
-
-    def apply(self, setting: str, config: ConfigManager) -> bool:
-        return False
-
-    def refresh(self) -> None:
-        """Draw nothing."""
-
-    def copy(self, text: str) -> bool:
-        """Have no clipboard."""
-        return False
-
-    def follow(self, run: Callable[[], Run] | None) -> bool:
-        """Have no place for a graph."""
-        return False
 
     async def run(self, desk: Console) -> None:
         """Read nothing."""

@@ -207,7 +207,10 @@ class Console(Protocol):
 
 
 class UI(Protocol):
-    """Where the console shows things: a terminal, plain lines, JSON lines."""
+    """Where the console shows things: a terminal, plain lines, JSON lines.
+
+    One that is derived from it leaves out what it has no place for: nothing happens then.
+    """
 
     def show(self, envelope: Envelope, *, is_behind: bool = False) -> None:
         """Show an event of a run. Returns at once; drawing may come later.
@@ -221,9 +224,11 @@ class UI(Protocol):
 
     def recall(self, run: Run) -> None:
         """Know how a run stands whose events begin in the middle. Nothing is shown of it."""
+        return
 
     def past(self, run: Run) -> None:
         """Show the last turns of a chat that is gone on with, so that a person sees where they were."""
+        return
 
     def turned_to(self, run: str, questions: Sequence[Question]) -> None:
         """Show what a run did and asked before the lines went to it, where nothing else shows it."""
@@ -236,24 +241,29 @@ class UI(Protocol):
 
     def apply(self, setting: str, config: ConfigManager) -> bool:
         """Be as one of the settings `LOOKS` says from now on; return False where there is nothing to be."""
+        return False
 
     def refresh(self) -> None:
         """Draw the status anew: the mode, the state or the open questions changed."""
+        return
 
     def show_in_full(self, what: InFull) -> None:
         """Show tool results and reasoning in full from now on (`on`) or not (`off`), or the `last`.
 
         The `last` again, with nothing new since, is the one before it.
         """
+        return
 
     def copy(self, text: str) -> bool:
         """Put a text into the person's clipboard; return False where that cannot be done for sure."""
+        return False
 
     def follow(self, run: Callable[[], Run] | None) -> bool:
         """Keep the graph of a workflow's run above the prompt while it goes on; None: no more.
 
         Return whether there is a place for it. It goes by itself once the run is over or left.
         """
+        return False
 
     async def run(self, console: Console) -> None:
         """Read lines and hand them to the console until the person leaves or the input ends."""

@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from midstream.app.ui import Console, InFull
-from midstream.config.manager import ConfigManager
+from midstream.app.ui import UI, Console
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
-from midstream.core.run import Run
 from midstream.language.names import Json
 from midstream.safety.sanitize import scrubbed
 from midstream.system.own_process import own_redactor
@@ -20,7 +18,7 @@ from midstream.tui.plain_lines import PlainUI
 from midstream.views.side_effects import ChangedFile
 
 
-class JsonUI:
+class JsonUI(UI):
     """Prints events as they are (see `midstream.Envelope.to_dict`) and reads stdin as it comes.
 
     The console's own words are `{"type": "console", "kind": ..., "text": ...}`.
@@ -53,12 +51,6 @@ class JsonUI:
         """Show the console's own words; see `UI.say`."""
         self._write({"type": "console", "kind": kind, "text": text})
 
-    def recall(self, run: Run) -> None:
-        """Do nothing: every event says all of itself."""
-
-    def past(self, run: Run) -> None:
-        """Do nothing: who reads along has the events of then."""
-
     def show_changes(self, changes: Sequence[ChangedFile]) -> None:
         """Say what became of files; see `UI.show_changes`."""
         for each in changes:
@@ -77,24 +69,6 @@ class JsonUI:
             self._write(
                 {"type": "console", "kind": "info", "text": question.text, "question": asked}
             )
-
-    def show_in_full(self, what: InFull) -> None:
-        """Do nothing: every event is in full."""
-
-    def refresh(self) -> None:
-        """Do nothing: the status is in the events."""
-
-    def apply(self, setting: str, config: ConfigManager) -> bool:
-        """Have no look of its own to change."""
-        return False
-
-    def copy(self, text: str) -> bool:
-        """Know of no clipboard."""
-        return False
-
-    def follow(self, run: Callable[[], Run] | None) -> bool:
-        """Keep nothing above a prompt: there is none."""
-        return False
 
     async def run(self, session: Console) -> None:
         """Hand over lines until the input ends, the session says to leave, or the output is broken."""

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from midstream.app.ui import Console, InFull
-from midstream.config.manager import ConfigManager
+from midstream.app.ui import UI, Console, InFull
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
@@ -28,7 +27,7 @@ from midstream.tui.styled_lines import Line, rows, to_plain
 from midstream.views.side_effects import ChangedFile
 
 
-class PlainUI:
+class PlainUI(UI):
     """Prints what happens as plain lines and reads stdin as it comes.
 
     Nothing here is drawn twice: streaming words come when they are whole, tools when they end.
@@ -92,21 +91,6 @@ class PlainUI:
     def hand(self, words: str) -> None:
         """Print words that may be sent again; see `UI.hand`."""
         self.say(f"They were: {words}", kind="note")
-
-    def refresh(self) -> None:
-        """Do nothing: a plain UI has no status to draw."""
-
-    def copy(self, text: str) -> bool:
-        """Know of no clipboard."""
-        return False
-
-    def follow(self, run: Callable[[], Run] | None) -> bool:
-        """Keep nothing above a prompt: there is none that stays in its place."""
-        return False
-
-    def apply(self, setting: str, config: ConfigManager) -> bool:
-        """Have no look of its own to change."""
-        return False
 
     async def run(self, session: Console) -> None:
         """Hand over lines until the input ends, the session says to leave, or the output is broken."""
