@@ -215,8 +215,8 @@ class Door:
     ) -> "tuple[Session, list[str]]":
         """Return a session with its engine, and what the person should hear of it."""
         from midstream.acp.open_files import EditorFiles
-        from midstream.acp.session import Session
-        from midstream.acp.version_2 import Activity2, NoActivity, Peer2
+        from midstream.acp.session import Activity, Session
+        from midstream.acp.version_2 import Activity2, Peer2
 
         folder = Path(cwd)
         if not folder.is_absolute():
@@ -230,7 +230,7 @@ class Door:
                 "settings that you have approved: name them under `mcpServers` in application.json, then "
                 "`midstream mcp approve NAME`.*"
             )
-        activity = NoActivity() if self._version == 1 else Activity2(self._peer)
+        activity = Activity() if self._version == 1 else Activity2(self._peer)
         key = "" if id else f"acp-{secrets.token_hex(12)}"
         session = Session(
             id or engine.run_id(key),

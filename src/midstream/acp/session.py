@@ -80,10 +80,11 @@ class Editor(Protocol):
         """Return what it answers."""
 
 
-class Activity(Protocol):
-    """Hears what version 2 of the protocol tells apart from the answers to prompts, by session."""
+class Activity:
+    """Hears what version 2 of the protocol tells apart from the answers to prompts; version 1 does not."""
 
-    session: str
+    session = ""
+    """The session it is of."""
 
     async def now(self, state: Doing, stop: m.StopReason | None = None) -> None:
         """Hear how the session stands; the same again may come."""

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from midstream._version import __version__
-from midstream.acp.session import Doing
+from midstream.acp.session import Activity, Doing
 from midstream.agents import acp_messages as m
 from midstream.agents.json_rpc import Params, Peer
 from midstream.language.names import Json
@@ -46,11 +46,10 @@ class Peer2:
         return await self._peer.request(method, params)
 
 
-class Activity2:
+class Activity2(Activity):
     """Tells how one session stands, and what was said to it."""
 
     def __init__(self, peer: Peer) -> None:
-        self.session = ""
         self._peer = peer
         self._told: Doing = "idle"
 
@@ -71,18 +70,6 @@ class Activity2:
 
     async def _tell(self, update: Params) -> None:
         await self._peer.notify("session/update", {"sessionId": self.session, "update": update})
-
-
-class NoActivity:
-    """Version 1 tells none of it."""
-
-    session = ""
-
-    async def now(self, state: Doing, stop: m.StopReason | None = None) -> None:
-        """Tell nothing."""
-
-    async def words(self, id: str, words: str) -> None:
-        """Tell nothing: the editor shows its own prompts."""
 
 
 # --- what comes in ------------------------------------------------------------------------------
