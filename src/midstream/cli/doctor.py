@@ -8,7 +8,6 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -26,7 +25,6 @@ from midstream.config.trust import TrustStore
 from midstream.core.costs import counted
 from midstream.language.errors import JournalDamaged, MidstreamError, UserMistake
 from midstream.runtime.storage import Pool, walk
-from midstream.system.offloop import in_thread
 from midstream.system.own_process import STDIN, STDOUT, is_terminal
 from midstream.system.programs import found_program
 from midstream.tui.styled_lines import Line, rows
@@ -196,8 +194,7 @@ def _all(config: ConfigManager, terminal: int) -> Iterator[Finding]:
     yield _terminal(terminal)
     yield _settings(config)
     yield _workspace(config)
-    yield _journal(config)
-    yield from _contents(config)
+    yield from _journal(config)
     yield from _models(config)
     yield from _local_models()
     yield from _programs(config.workspace)
@@ -260,17 +257,21 @@ def _workspace(config: ConfigManager) -> Finding:
     )
 
 
-def _journal(config: ConfigManager) -> Finding:
-    path = config.journal
-    try:
-        store = opened_store(config)
-    except MidstreamError as error:
-        return Finding("journal", "bad", error.what, error.hint)
+def _journal(config: ConfigManager) -> Iterator[Finding]:
+    """Yield how the journal is, and whether large contents can be kept where they are to be beside it."""
+    trouble: MidstreamError | None = None
 
     async def look() -> tuple[int, bool, list[JournalDamaged]]:
+        nonlocal trouble
+        store = opened_store(config)
         damage: list[JournalDamaged] = []
         checked = 0
         try:
+            if config.blobs and isinstance(store, Pool):
+                try:
+                    await store.try_blobs()
+                except MidstreamError as error:
+                    trouble = error
             until = time.monotonic() + CHECK_S
             async for run in walk(store):
                 if time.monotonic() > until:
@@ -282,12 +283,28 @@ def _journal(config: ConfigManager) -> Finding:
                 checked += 1
             return checked, True, damage
         finally:
-            store.close()
+            await store.aclose()
 
     try:
-        checked, is_all, damage = asyncio.run(look())
+        yield _found(config, *asyncio.run(look()))
     except MidstreamError as error:
-        return Finding("journal", "bad", error.what, error.hint)
+        trouble = trouble or error
+        yield Finding("journal", "bad", error.what, error.hint)
+    if config.blobs and not config.database:
+        words = f"{config.blobs} is not used: those of a journal in a file are beside it"
+        yield Finding("contents", "note", words, "Unset MIDSTREAM_BLOBS, or name a database.")
+    elif config.blobs and trouble is not None:
+        yield Finding("contents", "bad", trouble.what, trouble.hint)
+    elif config.blobs:
+        words = f"the large ones of runs are in {config.blobs}, and can be written"
+        yield Finding("contents", "ok", words)
+
+
+def _found(
+    config: ConfigManager, checked: int, is_all: bool, damage: Sequence[JournalDamaged]
+) -> Finding:
+    """Return what is to be said of a journal of which so many runs were read."""
+    path = config.journal
     some = _some_runs(checked) if is_all else f"more than {_some_runs(checked)}"
     words = f"keeps every run in {config.journal_shown}: {some}"
     hint = "Restore them from a backup: docs/many_machines.md says how."
@@ -317,33 +334,6 @@ def _journal(config: ConfigManager) -> Finding:
         hint = f"Others can read it: chmod 600 {path}"
         return Finding("journal", "note", f"{words}, mode {mode:o}", hint)
     return Finding("journal", "ok", words)
-
-
-def _contents(config: ConfigManager) -> Iterator[Finding]:
-    """Yield whether large contents can be kept where they are to be, if that is not in the journal."""
-    if not config.blobs:
-        return
-    if not config.database:
-        words = f"{config.blobs} is not used: those of a journal in a file are beside it"
-        yield Finding("contents", "note", words, "Unset MIDSTREAM_BLOBS, or name a database.")
-        return
-
-    async def look() -> None:
-        store = await in_thread(partial(opened_store, config))
-        try:
-            if isinstance(store, Pool):
-                await store.try_blobs()
-        finally:
-            await store.aclose()
-
-    try:
-        asyncio.run(look())
-    except MidstreamError as error:
-        yield Finding("contents", "bad", error.what, error.hint)
-        return
-    yield Finding(
-        "contents", "ok", f"the large ones of runs are in {config.blobs}, and can be written"
-    )
 
 
 def _some_runs(count: int) -> str:

@@ -38,16 +38,15 @@ class FileBlobStore:
         self._is_shared = is_shared
         self._numbers = itertools.count(1)
 
-    def put(self, data: bytes) -> str:
-        """Return the key once the data is on the disk.
+    def put(self, key: str, data: bytes) -> None:
+        """Return once the data is on the disk, under its key.
 
         Raises:
             JournalFull: there is no room. Nothing was kept.
             WorldTrouble: it cannot be written.
         """
-        key = hashlib.sha256(data).hexdigest()
         if self._whole(key) is not None:
-            return key
+            return
         self._require_there()
         try:
             self._write(key, data)
@@ -57,7 +56,6 @@ class FileBlobStore:
                 f"Nothing can be put into {self._folder}: {error.strerror or error}.",
                 hint="Free some space there, or make it writable; then try again.",
             ) from error
-        return key
 
     def get(self, key: str) -> bytes:
         """Return the data of a key; see the port `BlobStore`.

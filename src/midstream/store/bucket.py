@@ -75,18 +75,16 @@ class Bucket:
                 hint="Write it as s3://bucket/folder in MIDSTREAM_BLOBS.",
             ) from error
 
-    def put(self, data: bytes) -> str:
-        """Return the key once the bucket has all of it.
+    def put(self, key: str, data: bytes) -> None:
+        """Return once the bucket has all of it.
 
         Raises:
             WorldTrouble: it cannot be written there.
         """
-        key = hashlib.sha256(data).hexdigest()
         try:
             obstore.put(self._store, _path(key), data)
         except (BaseError, OSError) as error:
             raise self._trouble(error) from error
-        return key
 
     def get(self, key: str) -> bytes:
         """Return the data of a whole key.

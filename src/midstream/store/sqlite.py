@@ -13,6 +13,7 @@ from is on the disk (`synchronous=FULL`). A store may be used from any event loo
 
 import asyncio
 import contextlib
+import hashlib
 import math
 import threading
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
@@ -287,7 +288,13 @@ class SqliteStore:
 
     async def put(self, data: bytes) -> str:
         """Return the key once the data is safe on the disk."""
-        return await in_thread(partial(self._blobs.put, data), name="midstream-blobs")
+
+        def put() -> str:
+            key = hashlib.sha256(data).hexdigest()
+            self._blobs.put(key, data)
+            return key
+
+        return await in_thread(put, name="midstream-blobs")
 
     async def get(self, key: str) -> bytes:
         """Return the data of a key."""

@@ -36,8 +36,8 @@ _YOUNG: Final = "clock_timestamp() - interval '1 day'"
 class Blobs(Protocol):
     """Where large contents are kept, by what they are. Its methods block, each in a thread of its own."""
 
-    def put(self, data: bytes) -> str:
-        """Return the key (SHA-256, in hex) once the data is safe: whole, or not there at all."""
+    def put(self, key: str, data: bytes) -> None:
+        """Return once the data is safe under its key (SHA-256, in hex): whole, or not there at all."""
 
     def get(self, key: str) -> bytes:
         """Return the data of a key.
@@ -182,7 +182,8 @@ def attempt(blobs: Blobs) -> None:
     Raises:
         WorldTrouble: that cannot be done.
     """
-    key = blobs.put(b"midstream doctor " + secrets.token_bytes(16))
+    key = hashlib.sha256(data := b"midstream doctor " + secrets.token_bytes(16)).hexdigest()
+    blobs.put(key, data)
     blobs.get(key)
     blobs.delete([key])
 

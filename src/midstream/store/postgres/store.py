@@ -478,11 +478,12 @@ class PostgresStore:
 
     async def put(self, data: bytes) -> str:
         """Return the key once the data is safe."""
-        key, names = await in_thread(partial(contents.about, data))
+        about = partial(contents.about, data)
+        key, names = about() if len(data) < LARGE else await in_thread(about)
         if self._blobs is None or len(data) < LARGE:
             await self._keeper.submit(partial(contents.put, key=key, data=data, names=names))
         elif await self._keeper.submit(partial(contents.announce, key=key, names=names)):
-            await in_thread(partial(self._blobs.put, data), name="midstream-blobs")
+            await in_thread(partial(self._blobs.put, key, data), name="midstream-blobs")
         return key
 
     async def get(self, key: str) -> bytes:
