@@ -268,20 +268,23 @@ class Engine:
             UserMistake: there is no such workflow, the input does not fit it, or workers cannot have it.
             AuthorMistake: it has problems; the message lists all of them.
         """
-        begin = partial(
-            self._start,
-            workflow,
-            input,
-            variables=variables,
-            allowed=allowed,
-            approvals=approvals,
-            budget=budget,
-            handlers=handlers,
-            key=key,
-            source=source,
-            queue=queue,
-        )
-        return Begun(begin, _stopped)
+
+        async def begin(id: str | None = None) -> RunHandle:
+            return await self._begin(
+                workflow,
+                input,
+                variables=dict(variables or {}),
+                allowed=allowed,
+                approvals=approvals,
+                limits=_limits(budget),
+                handlers=handlers,
+                source="" if source == PROGRAM else source,
+                queue=queue,
+                id=id,
+            )
+
+        starting = partial(self._started, begin, input, key=key, source=source, queue=queue)
+        return Begun(starting, _stopped)
 
     def run_id(self, key: str) -> str:
         """Return the id that a run begun with `start(key=)` here has, or will have."""
@@ -469,35 +472,19 @@ class Engine:
 
     # --- inside -----------------------------------------------------------------------------
 
-    async def _start(
+    async def _started(
         self,
-        workflow: RunnableWorkflow,
+        begin: Callable[[str | None], Awaitable[RunHandle]],
         input: Json,
         *,
-        variables: Mapping[str, Json] | None,
-        allowed: Sequence[str],
-        approvals: Literal["ask", "deny"],
-        budget: Mapping[str, float] | None,
-        handlers: Mapping[str, Handler] | None,
         key: str | None,
         source: str,
         queue: str | None,
     ) -> RunHandle:
-        begin = partial(
-            self._begin,
-            workflow,
-            input,
-            variables=dict(variables or {}),
-            allowed=allowed,
-            approvals=approvals,
-            limits=_limits(budget),
-            handlers=handlers,
-            source="" if source == PROGRAM else source,
-            queue=queue,
-        )
+        """Return a run that has begun, here or with this key before, and was told its first line."""
         said: str | None = None
         if key is None:
-            run = await begin()
+            run = await begin(None)
         else:
             id = self.run_id(key)
             said = f"{id}-first"
@@ -519,7 +506,7 @@ class Engine:
         *,
         handlers: Mapping[str, Handler] | None,
         queue: str | None,
-        id: str | None = None,
+        id: str | None,
         **how: Any,
     ) -> RunHandle:
         definition, found = await self._definition(workflow, handlers)
@@ -543,14 +530,14 @@ class Engine:
 
     async def _begun_once(
         self,
-        begin: Callable[..., Awaitable[RunHandle]],
+        begin: Callable[[str | None], Awaitable[RunHandle]],
         id: str,
         begun: Callable[[], Awaitable[RunHandle | None]],
     ) -> RunHandle:
         """Return a run of this id that begins here, or in another process that was faster."""
         while True:
             try:
-                return await begin(id=id)
+                return await begin(id)
             except (RunOwned, JournalMoved):
                 # Its first fact is on its way, or its process has died before it.
                 await self.local.store.changed(_FIRST_FACT_S)

@@ -12,7 +12,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -122,13 +122,6 @@ class Notebook:
         return run
 
 
-class _Time:
-    """The time of a rehearsal, in seconds since 1970: the driver moves it."""
-
-    def __init__(self) -> None:
-        self.time = BEGAN_AT
-
-
 class _Clock:
     """The clock of one life. Who waits for a time stands still until the driver lets it come.
 
@@ -143,14 +136,14 @@ class _Clock:
         """Return the time in seconds since 1970 (UTC)."""
         key = self._life.key_of_timer()
         if key is None:
-            return self._life.fake.clock.time
+            return self._life.fake.time
         return math.inf if key in self._rung else -math.inf
 
     def monotonic(self) -> float:
         """Return seconds that only grow."""
         key = self._life.key_of_timer()
         if key is None:
-            return self._life.fake.clock.time
+            return self._life.fake.time
         return math.inf if key in self._rung else 0.0
 
     async def sleep(self, seconds: float) -> None:
@@ -190,15 +183,15 @@ class FakeWorld:
         handlers: the functions of its script; they really run.
         validate: checks answers against the schemas of questions.
 
-    `standing` are the effects that stand still, `requests` everything a model was asked, `effects`
-    how often each `once` call was begun, by its id: these outlive the machine. `foreseen` says what the
-    review of a call by name and arguments, in a branch, comes to.
+    `time` is in seconds since 1970: the driver moves it. `requests` are everything a model was asked,
+    `effects` how often each `once` call was begun, by its id: these outlive the machine. `foreseen` says
+    what the review of a call by name and arguments, in a branch, comes to.
     """
 
     def __init__(self, definition: Definition, handlers: Handlers, validate: Validator) -> None:
         self.definition = definition
         self.notebook = Notebook()
-        self.clock = _Time()
+        self.time = BEGAN_AT
         self.requests: list[ModelRequest] = []
         self.effects: dict[str, int] = {}
         self.handled = 0
@@ -296,7 +289,7 @@ class _Life:
         """Let an effect end; an exception as the result is raised in it."""
         del self.standing[standing.key]
         if standing.kind == "timer":
-            self.fake.clock.time = max(self.fake.clock.time, standing.until)
+            self.fake.time = max(self.fake.time, standing.until)
         if standing.done.done():
             return
         if isinstance(result, Exception):
@@ -337,9 +330,9 @@ class _Life:
         """Return the reply the driver gives. See `midstream.runtime.ports.Model`."""
         self.fake.requests.append(request)
         reply: ModelReply = await self._stand(
-            kind="model",
-            key=self._key(),
-            name=request.agent,
+            "model",
+            self._key(),
+            request.agent,
             state=request.state,
             request=request,
             listener=listener,
@@ -365,9 +358,9 @@ class _Life:
         if not is_repeatable and (spec is None or spec.effect == "once"):
             self.fake.effects[call_id] = self.fake.effects.get(call_id, 0) + 1
         outcome: ToolOutcome = await self._stand(
-            kind="tool",
-            key=key,
-            name=name,
+            "tool",
+            key,
+            name,
             arguments=arguments,
             call_id=call_id,
             tell_done=context.done,
@@ -376,7 +369,7 @@ class _Life:
 
     async def handle(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
         """Return what the script's handler did, once the driver has let it run."""
-        await self._stand(kind="handler", key=self._key(), name=name)
+        await self._stand("handler", self._key(), name)
         self._at_work += 1
         try:
             return await self._handlers.call(name, run, log)
@@ -389,7 +382,7 @@ class _Life:
         """Return once the driver lets the time come that a timer waits for."""
         owed = (each for each in pending(self.machine.run) if isinstance(each, AwaitTime))
         until = next((each.until for each in owed if each.key == key), None)
-        await self._stand(kind="timer", key=key, name=timer_of(key), until=until or 0.0)
+        await self._stand("timer", key, timer_of(key), until=until or 0.0)
 
     def key_of_timer(self) -> EffectKey | None:
         """Return the key of the timer that the task which asks waits for; None: it waits for none."""
@@ -408,31 +401,18 @@ class _Life:
 
     async def _stand(
         self,
-        *,
         kind: Literal["model", "tool", "handler", "timer"],
         key: EffectKey,
         name: str,
-        arguments: dict[str, Json] | None = None,
-        call_id: str = "",
-        until: float = 0.0,
-        request: ModelRequest | None = None,
-        listener: ReplyListener | None = None,
-        state: str | None = None,
-        tell_done: Callable[[ToolOutcome], Awaitable[None]] | None = None,
+        **more: Any,
     ) -> Json:
         standing = Standing(
             kind=kind,
             key=key,
             name=name,
             branch=path_of(key),
-            state=owner_of(self.machine.run, key).visit.state if state is None else state,
             done=asyncio.get_running_loop().create_future(),
-            arguments=arguments or {},
-            call_id=call_id,
-            until=until,
-            request=request,
-            listener=listener,
-            tell_done=tell_done,
+            **{"state": owner_of(self.machine.run, key).visit.state, **more},
         )
         self.standing[key] = standing
         try:

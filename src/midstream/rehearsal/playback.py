@@ -5,7 +5,7 @@ Where it can be disturbed, and how, stands first: the names of the points.
 
 import asyncio
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -25,13 +25,8 @@ from midstream.runtime.ports import ModelRequest
 Kind: TypeAlias = Literal["interrupt", "aside", "kill", "both"]
 Moment: TypeAlias = Literal["lost", "kept", "flying"]
 
-_KINDS: dict[str, Kind] = {
-    "interrupt": "interrupt",
-    "aside": "aside",
-    "kill": "kill",
-    "both": "both",
-}
-_MOMENTS: dict[str, Moment] = {"lost": "lost", "kept": "kept", "flying": "flying"}
+_KINDS: dict[str, Kind] = {each: each for each in get_args(Kind)}
+_MOMENTS: dict[str, Moment] = {each: each for each in get_args(Moment)}
 
 
 class Then(msgspec.Struct, frozen=True, kw_only=True):

@@ -90,7 +90,7 @@ class Driver:
         for number, each in enumerate(self.rehearsal.steps, 1):
             if each is step:
                 self._done = number
-        self.fake.clock.time = max(self.fake.clock.time, BEGAN_AT + step.after_s)
+        self.fake.time = max(self.fake.time, BEGAN_AT + step.after_s)
         match step:
             case form.ModelReplied() | form.ModelFailed():
                 return self._reply(step)
@@ -145,7 +145,7 @@ class Driver:
 
     async def say(self, step: form.UserSaid) -> None:
         """Say a step's words, at the time they were said."""
-        self.fake.clock.time = max(self.fake.clock.time, BEGAN_AT + step.after_s)
+        self.fake.time = max(self.fake.time, BEGAN_AT + step.after_s)
         asked = next((q for q in self.fake.run.inbox.open_questions if q.kind == "input"), None)
         if asked is not None and step.branch:
             of_it = [q for q in self.fake.run.inbox.open_questions if q.branch == step.branch]
