@@ -16,7 +16,15 @@ from time import perf_counter, process_time
 
 from benchmarks.durable_transitions import stores
 from benchmarks.measuring import Figure, on_a_loop
-from benchmarks.parked_memory import ASKING, CHOICES, Forgetful, finding_of, question_of, task_of
+from benchmarks.parked_memory import (
+    ASKING,
+    CHOICES,
+    Forgetful,
+    finding_of,
+    question_of,
+    resident,
+    task_of,
+)
 from midstream.language.names import REQUEST_USERS_INPUT
 from midstream.language.plan import chat_definition
 from midstream.language.spec import Role
@@ -150,11 +158,11 @@ async def _wait(count: int, seconds: float) -> None:
 
         await park(0, 20)
         gc.collect()
-        before = _resident()
+        before = resident()
         for number in range(20, 20 + count, 200):
             await park(number, min(number + 200, 20 + count))
         gc.collect()
-        grown = _resident() - before
+        grown = resident() - before
         await asyncio.sleep(0.5)
         used, began = process_time(), perf_counter()
         await asyncio.sleep(seconds)
@@ -162,12 +170,6 @@ async def _wait(count: int, seconds: float) -> None:
         print(grown / 1e6, percent)
         sys.stdout.flush()
         await engine.close()
-
-
-def _resident() -> int:
-    """Return the bytes this process occupies."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * 4096
 
 
 if __name__ == "__main__":

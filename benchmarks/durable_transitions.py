@@ -6,8 +6,6 @@ processor's: the wait for the disk is what this is about.
 """
 
 import asyncio
-import cProfile
-import pstats
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -16,7 +14,7 @@ from time import perf_counter
 
 import apsw
 
-from benchmarks.measuring import Figure, in_turn, on_a_loop
+from benchmarks.measuring import Figure, in_turn, on_a_loop, profiled
 from benchmarks.programs.durable import MESSAGE_BYTES, WARM_UP, message
 from benchmarks.programs.durable import messages as new_messages
 from midstream.language.names import Json
@@ -209,8 +207,4 @@ def measure(is_quick: bool) -> list[Figure]:
 
 def explain() -> None:
     """Print where the time of a transition goes, on the event loop."""
-    profile = cProfile.Profile()
-    profile.enable()
-    in_a_folder(lambda path: on_a_loop(lambda: timed(path, 3_000))[0])
-    profile.disable()
-    pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+    profiled(lambda: in_a_folder(lambda path: on_a_loop(lambda: timed(path, 3_000))[0]))

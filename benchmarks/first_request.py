@@ -6,7 +6,6 @@ the console has rested. CPU is that of all its processes. The floor is a program
 sends one request. After the reply the console rests, and its memory is that with a provider in use.
 """
 
-import os
 import re
 import statistics
 import sys
@@ -20,6 +19,7 @@ from support.openai_server import OpenAIServer, Reply
 
 from benchmarks.durable_others import install
 from benchmarks.measuring import Figure, number, progress, spread
+from benchmarks.processes import below, cpu_s
 from benchmarks.prompts import BARE, CONSOLES, Console, memory_of
 from benchmarks.terminal import HANGS_S, PROGRAMS, Terminal, fresh_home
 
@@ -102,17 +102,7 @@ def _asked(
 
 def cpu_ms(pid: int) -> float:
     """Return the CPU time of a process and all below it, in steps of mostly 10 ms."""
-    ticks, pids = 0, [pid]
-    for one in pids:
-        folder = Path(f"/proc/{one}")
-        try:
-            fields = (folder / "stat").read_text(encoding="ascii").rpartition(")")[2].split()
-            ticks += sum(int(field) for field in fields[11:15])
-            for task in (folder / "task").iterdir():
-                pids += [int(p) for p in (task / "children").read_text("ascii").split()]
-        except OSError:
-            continue
-    return ticks * 1_000 / os.sysconf("SC_CLK_TCK")
+    return cpu_s(below(pid)) * 1e3
 
 
 @cache

@@ -5,8 +5,10 @@ turn, round by round, and what counts is the ratio of each round; of those the m
 """
 
 import asyncio
+import cProfile
 import gc
 import math
+import pstats
 import statistics
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -135,6 +137,13 @@ def as_json(figures: Sequence[Figure]) -> str:
         for each in figures
     ]
     return msgspec.json.format(msgspec.json.encode(found)).decode()
+
+
+def profiled(work: Callable[[], object]) -> None:
+    """Print where the time of some work goes."""
+    profile = cProfile.Profile()
+    profile.runcall(work)
+    pstats.Stats(profile).sort_stats("tottime").print_stats(25)
 
 
 def progress(text: str) -> None:

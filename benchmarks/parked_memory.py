@@ -183,7 +183,7 @@ async def _bytes_each(side: str, count: int, by: str) -> float:
     gc.collect()
     if by == "objects":
         tracemalloc.start()
-    used: Callable[[], int] = _objects if by == "objects" else _resident
+    used: Callable[[], int] = _objects if by == "objects" else resident
     before = used()
     parked = await park(count)
     gc.collect()
@@ -196,7 +196,8 @@ def _objects() -> int:
     return tracemalloc.get_traced_memory()[0]
 
 
-def _resident() -> int:
+def resident() -> int:
+    """Return the bytes this process occupies."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
 
 

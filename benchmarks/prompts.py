@@ -23,6 +23,7 @@ from benchmarks.durable_others import Other, install, python_of
 from benchmarks.echo_latency import Typist
 from benchmarks.halt_in_terminal import serving, sign_of
 from benchmarks.measuring import Figure, number, percentile, progress, spread
+from benchmarks.processes import below, memory_mb
 from benchmarks.redraw import drawn
 from benchmarks.terminal import Terminal, bare_prompt, fresh_home, midstream
 
@@ -157,22 +158,8 @@ def _streaming(terminal: Terminal, *, is_quick: bool) -> float:
 
 def memory_of(pid: int) -> tuple[float, float] | None:
     """Return the memory of a process and all below it in MB: its share (PSS), and all it sees (RSS)."""
-    pss = rss = 0.0
-    pids = [pid]
-    try:
-        for one in pids:
-            folder = Path(f"/proc/{one}")
-            for line in (folder / "smaps_rollup").read_text(encoding="ascii").splitlines():
-                name, _, rest = line.partition(":")
-                if name == "Pss":
-                    pss += int(rest.split()[0]) / 1024
-                elif name == "Rss":
-                    rss += int(rest.split()[0]) / 1024
-            for task in (folder / "task").iterdir():
-                pids += [int(p) for p in (task / "children").read_text("ascii").split()]
-    except OSError:
-        return None
-    return pss, rss
+    found = memory_mb(below(pid))
+    return found if found[1] else None
 
 
 @cache

@@ -5,14 +5,12 @@ enters `resume` and calls its handler. The floor cancels the task that streams a
 """
 
 import asyncio
-import cProfile
 import itertools
-import pstats
 from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Any
 
-from benchmarks.measuring import Figure, in_turn, on_a_loop, percentile
+from benchmarks.measuring import Figure, in_turn, on_a_loop, percentile, profiled
 from midstream.language.names import Json
 from midstream.language.spec import Agent, Context, Definition, StartingMessage, State, Workflow
 from midstream.runtime.handler_run import HandlerRun
@@ -167,8 +165,4 @@ FLOOR = "cancel the task and call the function"
 
 def explain() -> None:
     """Print where the time goes, the starts and ends of the runs included."""
-    profile = cProfile.Profile()
-    profile.enable()
-    many(lambda: ours(SHORT), 3_000)
-    profile.disable()
-    pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+    profiled(lambda: many(lambda: ours(SHORT), 3_000))

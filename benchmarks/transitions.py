@@ -6,13 +6,11 @@ is the process's own CPU time: other work on the machine does not count.
 """
 
 import asyncio
-import cProfile
-import pstats
 from time import process_time
 from typing import Any, Final
 
 from benchmarks.durable_transitions import transit
-from benchmarks.measuring import Figure, in_turn, on_a_loop
+from benchmarks.measuring import Figure, in_turn, on_a_loop, profiled
 from midstream.store.memory import MemoryStore
 
 MANY: Final = 50
@@ -88,8 +86,4 @@ def number_a_second(microseconds: tuple[float, ...]) -> int:
 
 def explain() -> None:
     """Print where the time of a transition goes."""
-    profile = cProfile.Profile()
-    profile.enable()
-    on_a_loop(lambda: ours(15_000))
-    profile.disable()
-    pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+    profiled(lambda: on_a_loop(lambda: ours(15_000)))

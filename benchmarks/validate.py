@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.measuring import Figure
+from benchmarks.measuring import Figure, profiled
 from midstream.language import expressions, lint_scopes, templates
 from midstream.language.lint import lint_workflow
 from midstream.language.spec import Role, ToolSpec, Workflow
@@ -146,13 +146,6 @@ def measure(quick: bool) -> list[Figure]:
 
 def explain() -> None:
     """Print where the time goes."""
-    import cProfile
-    import pstats
-
     text = workflow_text()
     ours(text)
-    profile = cProfile.Profile()
-    profile.enable()
-    ours(text)
-    profile.disable()
-    pstats.Stats(profile).sort_stats("tottime").print_stats(30)
+    profiled(lambda: ours(text))

@@ -14,9 +14,10 @@ from typing import Final
 import msgspec
 from support.model_server import Call, Gate, Reply
 
-from benchmarks.consoles.screen import Screen, cpu_s, kill, memory_mb, running, same_program
+from benchmarks.consoles.screen import Screen
 from benchmarks.consoles.start import Home, Installed, made_home
 from benchmarks.consoles.wire import CUT_CALL, Asking, Model, Request
+from benchmarks.processes import cpu_s, kill, memory_mb, running, same_program
 
 PROBE: Final = "zqz"
 """What is typed to see whether the prompt takes keys."""
