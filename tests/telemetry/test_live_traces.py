@@ -121,31 +121,30 @@ async def killed_after(name: str, appends: int, url: str) -> MemoryStore | None:
 )
 async def test_killed_at_any_fact_and_resumed_it_is_the_same_one_trace(name: str) -> None:
     at, store = 0, None
-    async with asyncio.timeout(DEADLINE_S):
-        while at == 0 or store is not None:
-            at += 1
-            with Collector() as collector:
-                store = await killed_after(name, at, collector.url)
-                if store is None:
-                    continue
-                after = store.beside()
-                [id] = [kept.id for kept in await after.listing()]
-                life = Life(name, after, collector.url)
-                run = await after.run(id)
-                if run is not None and not run.summary.is_over:
-                    await life.to_the_end(await life.resume(id))
-                    assert life.lines == []
-                    assert collector.total("midstream.recoveries") == 1
-                else:  # it died with nothing left to do but to send: nobody takes it up any more
-                    to = destination({}, url=collector.url)
-                    assert to is not None
-                    await export_run(after, id, to, JumpingClock())
-                later = Collector()
-                told(later, await store.beside().read(id))
-                assert collector.whole() == later.whole()
-                assert {k: v["amount"] for k, v in collector.points.items()} == {
-                    k: v["amount"] for k, v in later.points.items()
-                }
+    while at == 0 or store is not None:
+        at += 1
+        with Collector() as collector:
+            store = await killed_after(name, at, collector.url)
+            if store is None:
+                continue
+            after = store.beside()
+            [id] = [kept.id for kept in await after.listing()]
+            life = Life(name, after, collector.url)
+            run = await after.run(id)
+            if run is not None and not run.summary.is_over:
+                await life.to_the_end(await life.resume(id))
+                assert life.lines == []
+                assert collector.total("midstream.recoveries") == 1
+            else:  # it died with nothing left to do but to send: nobody takes it up any more
+                to = destination({}, url=collector.url)
+                assert to is not None
+                await export_run(after, id, to, JumpingClock())
+            later = Collector()
+            told(later, await store.beside().read(id))
+            assert collector.whole() == later.whole()
+            assert {k: v["amount"] for k, v in collector.points.items()} == {
+                k: v["amount"] for k, v in later.points.items()
+            }
     assert at > 3
 
 

@@ -1,13 +1,11 @@
 """Runs of strangers that would use more here than a person here lets runs use."""
 
-import asyncio
 import json
 from pathlib import Path
 
 import msgspec
 from tables import table
 from test_foreign_histories import ENTER, Here
-from time_travel_kit import DEADLINE_S
 
 from midstream.core import events as e
 from midstream.core.question import NO_LIMIT
@@ -97,51 +95,47 @@ class LimitedHere(Here):
 @table("tries", STORIES)
 async def test_an_import_uses_no_more_than_runs_may_here(tmp_path: Path, tries: str) -> None:
     here = LimitedHere(tmp_path)
-    async with asyncio.timeout(DEADLINE_S):
-        id = await here.taken_up(*STORIES[tries])
+    id = await here.taken_up(*STORIES[tries])
 
-        run = await here.went_on(id)
+    run = await here.went_on(id)
 
-        assert here.asked() == 0
-        assert [question.about for question in run.inbox.open_questions] == ["budget"]
-        assert run.inbox.open_questions[0].text != ASKED.text
-        assert run.usage.budget_times == 1
-        await here.engine.close()
+    assert here.asked() == 0
+    assert [question.about for question in run.inbox.open_questions] == ["budget"]
+    assert run.inbox.open_questions[0].text != ASKED.text
+    assert run.usage.budget_times == 1
+    await here.engine.close()
 
 
 async def test_a_fork_of_a_fork_is_bound_too(tmp_path: Path) -> None:
     here = LimitedHere(tmp_path)
-    async with asyncio.timeout(DEADLINE_S):
-        first = await here.taken_up(None, USED)
-        await here.went_on(first)
-        early = await fork(here.store, first, 2)
-        run = await here.went_on((await fork(here.store, early.id, 2)).id)
+    first = await here.taken_up(None, USED)
+    await here.went_on(first)
+    early = await fork(here.store, first, 2)
+    run = await here.went_on((await fork(here.store, early.id, 2)).id)
 
-        assert run.usage.limits == OWN
-        await here.engine.close()
+    assert run.usage.limits == OWN
+    await here.engine.close()
 
 
 async def test_a_smaller_budget_of_an_import_stays(tmp_path: Path) -> None:
     here = LimitedHere(tmp_path)
-    async with asyncio.timeout(DEADLINE_S):
-        run = await here.went_on(await here.taken_up(Budget(tokens=7, tool_calls=3), USED))
+    run = await here.went_on(await here.taken_up(Budget(tokens=7, tool_calls=3), USED))
 
-        assert run.usage.limits == msgspec.structs.replace(OWN, tokens=7, tool_calls=3)
-        await here.engine.close()
+    assert run.usage.limits == msgspec.structs.replace(OWN, tokens=7, tool_calls=3)
+    await here.engine.close()
 
 
 async def test_what_a_person_here_raised_stays_raised(tmp_path: Path) -> None:
     here = LimitedHere(tmp_path)
-    async with asyncio.timeout(DEADLINE_S):
-        id = await here.taken_up(None, USED)
-        run = await here.went_on(id)
-        machine = here.engine.machine(id)
-        assert machine is not None
-        await machine.leave()
-        again = await here.engine.resume(id)
-        await again.say(NO_LIMIT, question=run.inbox.open_questions[0].id)
-        await again.leave()
-        third = await here.engine.resume(id)
+    id = await here.taken_up(None, USED)
+    run = await here.went_on(id)
+    machine = here.engine.machine(id)
+    assert machine is not None
+    await machine.leave()
+    again = await here.engine.resume(id)
+    await again.say(NO_LIMIT, question=run.inbox.open_questions[0].id)
+    await again.leave()
+    third = await here.engine.resume(id)
 
-        assert third.run.usage.budget_times == 0
-        await here.engine.close()
+    assert third.run.usage.budget_times == 0
+    await here.engine.close()

@@ -493,16 +493,13 @@ async def test_a_body_that_never_ends_is_waited_for_a_while(
 
 async def test_hostile_words_of_a_model_come_as_words(tmp_path: Path) -> None:
     hostile = "\x1b[2J\u202e<script>alert(1)</script>\u2028\x9b\U000e0041"
-    async with asyncio.timeout(DEADLINE_S):
-        async with midstream.open(
-            tmp_path, model=ScriptedModel(hostile), journal=":memory:"
-        ) as engine:
-            chat = await engine.start("role:dude", "hi")
-            await chat.settled()
-            async with serving(engine) as (address, access), let_in(address, access) as page:
-                async for name, value, _ in page.events(f"/api/runs/{chat.id}/events"):
-                    text = json.dumps(value, ensure_ascii=False)
-                    assert not set(text) & set("\x1b\u202e\u2028\x9b\U000e0041")
-                    if name == "item" and value["kind"] == "agent":
-                        break
-                assert "<script>" in value["text"]  # it stands there, as words
+    async with midstream.open(tmp_path, model=ScriptedModel(hostile), journal=":memory:") as engine:
+        chat = await engine.start("role:dude", "hi")
+        await chat.settled()
+        async with serving(engine) as (address, access), let_in(address, access) as page:
+            async for name, value, _ in page.events(f"/api/runs/{chat.id}/events"):
+                text = json.dumps(value, ensure_ascii=False)
+                assert not set(text) & set("\x1b\u202e\u2028\x9b\U000e0041")
+                if name == "item" and value["kind"] == "agent":
+                    break
+            assert "<script>" in value["text"]  # it stands there, as words

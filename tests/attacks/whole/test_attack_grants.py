@@ -229,21 +229,20 @@ async def test_a_fork_has_no_grant_that_was_taken_back_after_its_point() -> None
     review = Review(kind="ask", asks=("exec: make",), shows="$ make", reason="It asks.")
     tools = FakeTools(FakeTool(name="run", effect="once", review=review))
     model = ScriptedModel(calls(model_call("run")), asks("Go on?"))
-    async with asyncio.timeout(DEADLINE_S):
-        here = LocalEngine(fake_world(model, tools=tools, journal=store), store)
-        machine = await here.start(define(TALK, tools=tools))
-        await machine.settled()
-        await machine.approve(
-            machine.run.inbox.open_questions[0].id, Decision(granted=True, for_run=True)
-        )
-        await machine.settled()
-        at = machine.run.seq
-        assert machine.run.allowed == ("exec: make",)
-        await machine.revoke("exec: make")
-        await machine.stop("enough")
-        made = await fork(store, machine.id, at)
-        again = await here.resume(made.id)
-        allowed = again.run.allowed
-        await here.close()
+    here = LocalEngine(fake_world(model, tools=tools, journal=store), store)
+    machine = await here.start(define(TALK, tools=tools))
+    await machine.settled()
+    await machine.approve(
+        machine.run.inbox.open_questions[0].id, Decision(granted=True, for_run=True)
+    )
+    await machine.settled()
+    at = machine.run.seq
+    assert machine.run.allowed == ("exec: make",)
+    await machine.revoke("exec: make")
+    await machine.stop("enough")
+    made = await fork(store, machine.id, at)
+    again = await here.resume(made.id)
+    allowed = again.run.allowed
+    await here.close()
 
     assert allowed == ()
