@@ -120,9 +120,8 @@ def check_workflow(
     *,
     roles: Mapping[str, Role],
     tools: Mapping[str, ToolSpec] | None,
-    read: Callable[[Path], bytes] = read_capped,
-    workflows: Collection[str] | None = None,
-    runs: Runs = lambda name: (),
+    workflows: Collection[str] | None,
+    runs: Runs,
 ) -> tuple[Problem, ...]:
     """Return every problem of a workflow file and its script; never raises for what they hold.
 
@@ -130,8 +129,8 @@ def check_workflow(
     returns the names of the workflows that one of the others runs.
     """
     try:
-        source = read(path)
-        script_source = _read_if_there(script_beside(path), read)
+        source = read_capped(path)
+        script_source = _read_if_there(script_beside(path), read_capped)
     except MidstreamError as error:
         return (unreadable(path, error),)
     return _checked(path, source, script_source, roles, tools, workflows, runs)[1]

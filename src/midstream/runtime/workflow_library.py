@@ -62,7 +62,6 @@ Inner: TypeAlias = Mapping[str, tuple[Definition, ScriptHandlers]]
 """Workflows that others run, by name, each with the handlers of its script."""
 
 NOTHING_INNER: Final[Inner] = MappingProxyType({})
-NO_ROLES: Final[Mapping[str, Role]] = MappingProxyType({})
 
 TakeIn: TypeAlias = Callable[[Sequence[Callable[..., object]], str], None]
 """Lets agents use the functions of a workflow as tools; they are those of a file, "" of a program."""
@@ -233,8 +232,6 @@ class WorkflowLibrary:
         *,
         read: Callable[[Path], bytes] = read_capped,
         functions: Mapping[str, Handler] | None = None,
-        roles: Mapping[str, Role] = NO_ROLES,
-        inner: Inner = NOTHING_INNER,
     ) -> tuple[Definition, ScriptHandlers]:
         """Return the workflow of a file that a program names, and its handlers.
 
@@ -242,8 +239,6 @@ class WorkflowLibrary:
             path: the file `NAME.json`, with `NAME/script.py` beside it if it has a script.
             read: returns the bytes of a file.
             functions: its handlers by name, in place of a script.
-            roles: roles beside those of the settings.
-            inner: workflows it may run beside those of the settings, by name, with their handlers.
 
         Raises:
             UserMistake: there is no such file.
@@ -251,11 +246,11 @@ class WorkflowLibrary:
         """
 
         def loaded() -> tuple[Definition, LoadedWorkflow]:
-            found = self._checked(path, read, functions, roles, inner)
+            found = self._checked(path, read, functions)
             return with_guidance(found.definition, self.guidance()), found
 
         definition, found = await in_thread(loaded)
-        return await self._with_handlers(definition, found, (), functions, inner)
+        return await self._with_handlers(definition, found, (), functions)
 
     async def written(
         self, flow: Workflow, file: PythonFile | None = None, above: tuple[str, ...] = ()
@@ -392,15 +387,13 @@ class WorkflowLibrary:
         path: Path,
         read: Callable[[Path], bytes],
         functions: Collection[str] | None = None,
-        roles: Mapping[str, Role] = NO_ROLES,
-        inner: Collection[str] = (),
     ) -> LoadedWorkflow:
         return load_workflow(
             path,
-            roles={**self._config.roles(), **roles},
+            roles=self._config.roles(),
             tools=self._tools,
             read=read,
-            workflows=[*self._config.workflows(), *inner],
+            workflows=self._config.workflows(),
             functions=functions,
         )
 

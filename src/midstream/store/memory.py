@@ -57,8 +57,7 @@ from midstream.store.refusals import (
     owned,
     taken,
 )
-from midstream.store.threads import Notes
-from midstream.system.offloop import call_soon
+from midstream.store.threads import Calls, Notes
 from midstream.views.listing import Standing, Summary, named_like, summarised
 
 
@@ -155,10 +154,8 @@ class MemoryStore:
     def _open(self, contents: _Contents) -> None:
         self._contents = contents
         self._is_closed = False
-        self._informed: set[str] = set()
         self._offered_at = 0.0
-        self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
-        self._ears: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        self._calls, self._written, self._offers = Calls(), Calls(), Calls()
         self._notes = Notes()
         contents.owners_made += 1
         self._me = f"memory{contents.owners_made}"
@@ -484,7 +481,7 @@ class MemoryStore:
         """Return once anything was written, or in time."""
         since, self._offered_at = self._offered_at, self._now()
         due = [at - self._offered_at for at in self._contents.dues.values() if at > since]
-        await self._news("offered", min(timeout_s, *due, timeout_s))
+        await self._offers.rung(0.0 if self._is_closed else min(timeout_s, *due, timeout_s))
 
     async def announce(self, worker: WorkerInfo) -> None:
         """Say that this owner is a worker."""
@@ -539,8 +536,7 @@ class MemoryStore:
         """Wake an owner."""
         self._refuse_closed()
         if owner in self._contents.owners:
-            for loop, event in self._contents.owners[owner]._ears:
-                call_soon(loop, event.set)
+            self._contents.owners[owner]._calls.ring()
 
     async def tell(self, owner: str, note: str) -> None:
         """Tell an owner something that is kept nowhere."""
@@ -557,15 +553,9 @@ class MemoryStore:
 
     async def rings(self) -> AsyncGenerator[None, None]:
         """Yield whenever this owner was called."""
-        ear = (asyncio.get_running_loop(), asyncio.Event())
-        self._ears.add(ear)
-        try:
-            while True:
-                await ear[1].wait()
-                ear[1].clear()
+        async with contextlib.aclosing(self._calls.rings()) as rings:
+            async for _ in rings:
                 yield
-        finally:
-            self._ears.discard(ear)
 
     # --- snapshots and the blob store -------------------------------------------------------------
 
@@ -614,20 +604,7 @@ class MemoryStore:
 
     async def changed(self, timeout_s: float, runs: Collection[str] | None = None) -> None:
         """Return once anything may have been written by anybody since the last call, or in time."""
-        await self._news("changed", timeout_s)
-
-    async def _news(self, for_whom: str, timeout_s: float) -> None:
-        waiter = (asyncio.get_running_loop(), asyncio.Event())
-        try:
-            if for_whom in self._informed and not self._is_closed:
-                self._waiters.add(waiter)
-                async with asyncio.timeout(timeout_s):
-                    await waiter[1].wait()
-        except TimeoutError:
-            return
-        finally:
-            self._waiters.discard(waiter)
-            self._informed.add(for_whom)
+        await self._written.rung(0.0 if self._is_closed else timeout_s)
 
     async def aclose(self) -> None:
         """Let go of every run and close."""
@@ -648,6 +625,5 @@ class MemoryStore:
             owner._note()
 
     def _note(self) -> None:
-        self._informed.clear()
-        for loop, event in self._waiters:
-            call_soon(loop, event.set)
+        self._written.ring()
+        self._offers.ring()

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from midstream.language.errors import MidstreamError
@@ -198,3 +198,51 @@ class Notes:
         finally:
             with self._lock:
                 self._hearing.discard(hearing)
+
+
+class Calls:
+    """Wakes who waits, on any loop of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ears: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        self._is_news = True
+        self.is_used = False
+
+    def ring(self) -> None:
+        """Wake everybody. From any thread."""
+        with self._lock:
+            self._is_news = True
+            for loop, event in self._ears:
+                call_soon(loop, event.set)
+
+    async def rings(self) -> AsyncGenerator[None, None]:
+        """Yield whenever it rang, from now on."""
+        with self._ear() as event:
+            while True:
+                await event.wait()
+                event.clear()
+                yield
+
+    async def rung(self, timeout_s: float) -> None:
+        """Return once it rang since the last call returned, or in time."""
+        self.is_used = True
+        with self._ear() as event, contextlib.suppress(TimeoutError):
+            try:
+                if not self._is_news:
+                    async with asyncio.timeout(timeout_s):
+                        await event.wait()
+            finally:
+                self._is_news = False
+
+    @contextlib.contextmanager
+    def _ear(self) -> Iterator[asyncio.Event]:
+        """Give what is set whenever it rings."""
+        ear = (asyncio.get_running_loop(), asyncio.Event())
+        with self._lock:
+            self._ears.add(ear)
+        try:
+            yield ear[1]
+        finally:
+            with self._lock:
+                self._ears.discard(ear)

@@ -67,8 +67,8 @@ from midstream.store.postgres.link import Address, Connection, Link, explained
 from midstream.store.postgres.looking import Looking
 from midstream.store.postgres.sweep import sweep
 from midstream.store.refusals import closed, forgotten
-from midstream.store.threads import Job, Notes, Worker
-from midstream.system.offloop import call_soon, in_thread
+from midstream.store.threads import Calls, Job, Notes, Worker
+from midstream.system.offloop import in_thread
 from midstream.views.listing import Standing
 
 T = TypeVar("T")
@@ -118,7 +118,7 @@ class PostgresStore:
         self._keeper = Worker("midstream-caches", self._links[2], performing)
         self._heart = Worker("midstream-life", self._living, performing)
         self._ear: Ear | None = None
-        self._calls, self._offers = _Calls(), _Calls()
+        self._calls, self._offers = Calls(), Calls()
         self._notes = Notes()
         self._due_in_s = math.inf
 
@@ -360,14 +360,9 @@ class PostgresStore:
     async def rings(self) -> AsyncGenerator[None, None]:
         """Yield whenever this owner was called."""
         await self._hear()
-        ear = self._calls.ear()
-        try:
-            while True:
-                await ear[1].wait()
-                ear[1].clear()
+        async with contextlib.aclosing(self._calls.rings()) as rings:
+            async for _ in rings:
                 yield
-        finally:
-            self._calls.forget(ear)
 
     async def _hear(self) -> None:
         await self._live()
@@ -559,46 +554,3 @@ def _one_by_one(link: Link, group: list[Job[Link, Any]], *, is_writing: bool = F
                 job.run(link)
         except Exception as error:
             job.fail(explained(error, link.address, is_writing=is_writing))
-
-
-class _Calls:
-    """Wakes who waits, on any loop of this process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._ears: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
-        self._is_news = True
-        self.is_used = False
-
-    def ring(self) -> None:
-        """Wake everybody. From any thread."""
-        with self._lock:
-            self._is_news = True
-            for loop, event in self._ears:
-                call_soon(loop, event.set)
-
-    def ear(self) -> tuple[asyncio.AbstractEventLoop, asyncio.Event]:
-        """Return what is set from now on whenever it rings; hand it to `forget` at the end."""
-        ear = (asyncio.get_running_loop(), asyncio.Event())
-        with self._lock:
-            self._ears.add(ear)
-        return ear
-
-    def forget(self, ear: tuple[asyncio.AbstractEventLoop, asyncio.Event]) -> None:
-        """Wake that one no more."""
-        with self._lock:
-            self._ears.discard(ear)
-
-    async def rung(self, timeout_s: float) -> None:
-        """Return once it rang since the last call returned, or in time."""
-        self.is_used = True
-        ear = self.ear()
-        try:
-            if not self._is_news:
-                async with asyncio.timeout(timeout_s):
-                    await ear[1].wait()
-        except TimeoutError:
-            return
-        finally:
-            self.forget(ear)
-            self._is_news = False
