@@ -28,6 +28,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias, cast
 
 import msgspec
+import pytest
 
 from midstream.core import events as e
 from midstream.core.notices import Envelope, TextDelta
@@ -130,7 +131,14 @@ def _hostile() -> list[Any]:
     ]
 
 
-class StoreContract(JournalContract):
+class _BesideAnother(Contract):
+    @pytest.fixture
+    async def other(self, another: Another) -> Store:
+        """Return a further store on the same contents."""
+        return await another()
+
+
+class StoreContract(JournalContract, _BesideAnother):
     """The port `Store`. Fixtures: see the module."""
 
     # --- reading a part -------------------------------------------------------------------------
@@ -278,9 +286,8 @@ class StoreContract(JournalContract):
     # --- at once --------------------------------------------------------------------------------
 
     async def test_a_reader_never_sees_a_fact_before_the_one_before_it(
-        self, store: Store, another: Another
+        self, store: Store, other: Store
     ) -> None:
-        other = await another()
         seen: list[list[int | None]] = []
 
         async def write() -> None:
@@ -300,19 +307,15 @@ class StoreContract(JournalContract):
         assert all(seqs == list(range(1, len(seqs) + 1)) for seqs in seen)
 
     async def test_what_was_appended_is_seen_by_all_at_once(
-        self, store: Store, another: Another
+        self, store: Store, other: Store
     ) -> None:
-        other = await another()
         for seq in range(1, 11):
             await store.append("r", seq - 1, [fact("r", seq)])
 
             assert len(await other.read("r")) == seq
             assert len(await store.read("r")) == seq
 
-    async def test_of_two_stores_at_one_position_one_wins(
-        self, store: Store, another: Another
-    ) -> None:
-        other = await another()
+    async def test_of_two_stores_at_one_position_one_wins(self, store: Store, other: Store) -> None:
         for seq in range(1, 11):
             errors = await asyncio.gather(
                 error_of(store.append("r", seq - 1, [fact("r", seq, "ours")])),
@@ -322,10 +325,7 @@ class StoreContract(JournalContract):
             assert [type(error) for error in errors if error] == [JournalMoved]
         assert len(await store.read("r")) == 10
 
-    async def test_two_stores_write_their_runs_at_once(
-        self, store: Store, another: Another
-    ) -> None:
-        other = await another()
+    async def test_two_stores_write_their_runs_at_once(self, store: Store, other: Store) -> None:
 
         async def write(writer: Store, run: str) -> None:
             for seq in range(1, 11):
@@ -746,10 +746,7 @@ class StoreContract(JournalContract):
 
         assert await (await another()).undelivered("r") == posted
 
-    async def test_the_same_id_again_is_the_same_message(
-        self, store: Store, another: Another
-    ) -> None:
-        other = await another()
+    async def test_the_same_id_again_is_the_same_message(self, store: Store, other: Store) -> None:
         first = Mail(id="1", run="r", at=1.0, text="first")
         second = Mail(id="1", run="r", at=2.0, text="second")
         await store.post(first)
@@ -767,10 +764,7 @@ class StoreContract(JournalContract):
         assert await again.post(Mail(id="1", run="r", at=2.0, text="second")) == first
         assert await again.mail("") == []
 
-    async def test_of_one_id_posted_at_once_one_is_kept(
-        self, store: Store, another: Another
-    ) -> None:
-        other = await another()
+    async def test_of_one_id_posted_at_once_one_is_kept(self, store: Store, other: Store) -> None:
         posting = [
             writer.post(Mail(id="1", run="r", at=float(n), text=str(n)))
             for n, writer in enumerate([store, other] * 5)
@@ -816,9 +810,8 @@ class StoreContract(JournalContract):
         assert await store.undelivered("r") == [posted[2], posted[4], late]
 
     async def test_messages_are_there_after_a_kill(
-        self, store: Store, another: Another, cut: Cut
+        self, store: Store, other: Store, cut: Cut
     ) -> None:
-        other = await another()
         mail = Mail(id="1", run="r", at=1.0, text="still here")
         await other.post(mail)
         await cut(other)
@@ -888,8 +881,7 @@ class StoreContract(JournalContract):
         assert not (await store.claim("r")).was_cut
         assert await store.owner_of("r") == store.me
 
-    async def test_another_owner_is_refused(self, store: Store, another: Another) -> None:
-        other = await another()
+    async def test_another_owner_is_refused(self, store: Store, other: Store) -> None:
         await store.claim("r")
         error = await error_of(other.claim("r"))
 
@@ -899,9 +891,8 @@ class StoreContract(JournalContract):
         assert await other.owner_of("r") == store.me
 
     async def test_a_run_let_go_may_be_claimed_and_was_not_cut(
-        self, store: Store, another: Another
+        self, store: Store, other: Store
     ) -> None:
-        other = await another()
         await store.claim("r")
         await store.release("r")
 
@@ -909,17 +900,15 @@ class StoreContract(JournalContract):
         assert await store.owner_of("r") == other.me
 
     async def test_letting_go_of_anothers_run_changes_nothing(
-        self, store: Store, another: Another
+        self, store: Store, other: Store
     ) -> None:
-        other = await another()
         await store.claim("r")
         await other.release("r")
         await other.release("unknown")
 
         assert await other.owner_of("r") == store.me
 
-    async def test_a_closed_store_has_let_go(self, store: Store, another: Another) -> None:
-        other = await another()
+    async def test_a_closed_store_has_let_go(self, store: Store, other: Store) -> None:
         await store.append("r", 0, [fact("r", 1)])
         await store.claim("r")
         await store.aclose()
@@ -929,9 +918,8 @@ class StoreContract(JournalContract):
         assert not (await other.claim("r")).was_cut
 
     async def test_the_run_of_a_dead_owner_is_listed_as_cut_and_may_be_claimed(
-        self, store: Store, another: Another, cut: Cut
+        self, store: Store, other: Store, cut: Cut
     ) -> None:
-        other = await another()
         await other.append("r", 0, [fact("r", 1)])
         await other.claim("r")
         assert (await listed(store, "r")).owner == other.me
@@ -985,9 +973,8 @@ class StoreContract(JournalContract):
         ]
 
     async def test_nobody_appends_to_the_run_of_another_living_owner(
-        self, store: Store, another: Another, cut: Cut
+        self, store: Store, other: Store, cut: Cut
     ) -> None:
-        other = await another()
         await other.claim("r")
         await other.append("r", 0, [fact("r", 1)])
 
@@ -996,8 +983,7 @@ class StoreContract(JournalContract):
         await store.append("r", 1, [fact("r", 2)])
         assert await store.read("r") == facts("r", 1, 2)
 
-    async def test_a_claim_is_of_one_run_only(self, store: Store, another: Another) -> None:
-        other = await another()
+    async def test_a_claim_is_of_one_run_only(self, store: Store, other: Store) -> None:
         await store.claim("a")
         await other.claim("b")
 
@@ -1064,8 +1050,7 @@ class StoreContract(JournalContract):
             assert await store.get(key) == data
         assert await (await _reopened(store, another)).get(key) == data
 
-    async def test_what_is_put_twice_has_one_key(self, store: Store, another: Another) -> None:
-        other = await another()
+    async def test_what_is_put_twice_has_one_key(self, store: Store, other: Store) -> None:
         keys = await asyncio.gather(*(place.put(b"same" * 1000) for place in [store, other] * 4))
 
         assert len(set(keys)) == 1
@@ -1095,9 +1080,8 @@ class StoreContract(JournalContract):
         assert waiting.done()
 
     async def test_who_waits_hears_of_another_owners_message(
-        self, store: Store, another: Another
+        self, store: Store, other: Store
     ) -> None:
-        other = await another()
         mail = Mail(id="1", run="r", at=1.0)
 
         async def watch() -> None:
@@ -1111,8 +1095,7 @@ class StoreContract(JournalContract):
 
         assert await store.mail("") == [mail]
 
-    async def test_an_owner_that_is_called_hears_it(self, store: Store, another: Another) -> None:
-        other = await another()
+    async def test_an_owner_that_is_called_hears_it(self, store: Store, other: Store) -> None:
         async with contextlib.aclosing(store.rings()) as rings:
             hearing = asyncio.ensure_future(anext(rings))
             while not hearing.done():
@@ -1134,8 +1117,7 @@ class StoreContract(JournalContract):
             await hearing
             assert (await store.mail(store.me))[0] == sent[0]
 
-    async def test_a_call_that_nobody_hears_is_lost(self, store: Store, another: Another) -> None:
-        other = await another()
+    async def test_a_call_that_nobody_hears_is_lost(self, store: Store, other: Store) -> None:
         for owner in (other.me, store.me, "nobody", ""):
             await store.ring(owner)
 
@@ -1148,8 +1130,7 @@ class StoreContract(JournalContract):
         assert await store.renew() > 0
         assert await (await another()).owner_of("r") == store.me
 
-    async def test_who_waits_for_a_run_hears_of_it(self, store: Store, another: Another) -> None:
-        other = await another()
+    async def test_who_waits_for_a_run_hears_of_it(self, store: Store, other: Store) -> None:
         await store.changed(0)
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(store.changed(60, ("r",)))
@@ -1158,9 +1139,8 @@ class StoreContract(JournalContract):
                 await asyncio.sleep(0)
 
     async def test_a_change_between_two_waits_is_not_missed(
-        self, store: Store, another: Another
+        self, store: Store, other: Store
     ) -> None:
-        other = await another()
         await store.changed(0)
         await other.post(Mail(id="1", run="r", at=1.0))
         await store.changed(60)
@@ -1195,7 +1175,7 @@ async def _taken(store: SharedStore, limit: int = 9, **how: Any) -> list[str]:
     return [each.kept.id for each in await store.take(worker_at(store, **how), limit)]
 
 
-class PoolContract(Contract):
+class PoolContract(_BesideAnother):
     """The port `Pool`, of a store. Fixtures: see the module."""
 
     @staticmethod
@@ -1228,8 +1208,7 @@ class PoolContract(Contract):
         await store.claim("r")
         assert (await listed(store, "r")).placement is not None
 
-    async def test_what_is_owed_is_taken_once(self, store: SharedStore, another: Another) -> None:
-        other = cast(SharedStore, await another())
+    async def test_what_is_owed_is_taken_once(self, store: SharedStore, other: SharedStore) -> None:
         await self._owed(store, "r")
         (taken,) = await other.take(worker_at(other), 9)
 
@@ -1290,9 +1269,8 @@ class PoolContract(Contract):
         assert await _taken(store) == ["r"]
 
     async def test_a_closed_store_leaves_its_runs_to_others(
-        self, store: SharedStore, another: Another
+        self, store: SharedStore, other: Store
     ) -> None:
-        other = await another()
         await other.append("r", 0, started("r"))
         await other.claim("r")
         await other.aclose()
@@ -1313,9 +1291,8 @@ class PoolContract(Contract):
         assert epochs[0] == epochs[1] < epochs[2] < epochs[3]
 
     async def test_an_owner_hears_what_it_is_told(
-        self, store: SharedStore, another: Another
+        self, store: SharedStore, other: SharedStore
     ) -> None:
-        other = cast(SharedStore, await another())
         longest = "é" * (NOTE_BYTES // 2)
         with store.told() as told:
             assert await told.get() == ""  # from now on it hears
@@ -1395,9 +1372,8 @@ class PoolContract(Contract):
         assert await _taken(store) == ["b"]
 
     async def test_people_share_the_workers_fairly(
-        self, store: SharedStore, another: Another
+        self, store: SharedStore, other: SharedStore
     ) -> None:
-        other = cast(SharedStore, await another())
         for person, count in (("ann", 5), ("bob", 2), ("cid", 1)):
             for number in range(count):
                 await self._owed(store, f"{person}{number}", Placement(user=person))
@@ -1441,10 +1417,7 @@ class PoolContract(Contract):
 
         assert len(set(found)) == 20
 
-    async def test_who_waits_for_work_hears_of_it(
-        self, store: SharedStore, another: Another
-    ) -> None:
-        other = await another()
+    async def test_who_waits_for_work_hears_of_it(self, store: SharedStore, other: Store) -> None:
         await store.append("r", 0, started("r"))
         await store.offered(0)
         async with asyncio.TaskGroup() as group:
@@ -1456,9 +1429,8 @@ class PoolContract(Contract):
         assert await _taken(store) == ["r"]
 
     async def test_who_waits_for_work_hears_of_what_is_let_go(
-        self, store: SharedStore, another: Another
+        self, store: SharedStore, other: Store
     ) -> None:
-        other = await another()
         await other.append("r", 0, started("r"))
         await other.claim("r")
         await store.offered(0)
@@ -1470,9 +1442,8 @@ class PoolContract(Contract):
         assert await _taken(store) == ["r"]
 
     async def test_workers_that_live_are_known(
-        self, store: SharedStore, another: Another, cut: Cut
+        self, store: SharedStore, other: SharedStore, cut: Cut
     ) -> None:
-        other = cast(SharedStore, await another())
         await store.append("r", 0, started("r"))
         assert await store.workers() == []
         await store.announce(worker_at(store, host="here", queues=("a", "b")))
@@ -1489,8 +1460,7 @@ class PoolContract(Contract):
         await cut(other)
         assert [each.owner for each in await store.workers()] == [store.me]
 
-    async def test_supplies_are_shared(self, store: SharedStore, another: Another) -> None:
-        other = cast(SharedStore, await another())
+    async def test_supplies_are_shared(self, store: SharedStore, other: SharedStore) -> None:
         slow = {"a": Rate(per_minute=0.001, burst=3.0)}
         assert [await pool.admit(slow) for pool in (store, other, store)] == [0.0] * 3
         assert 0 < await other.admit(slow) <= 60_000
@@ -1513,8 +1483,7 @@ class PoolContract(Contract):
             await asyncio.sleep(wait)
         raise AssertionError("it stays empty")
 
-    async def test_the_time_goes_on(self, store: SharedStore, another: Another) -> None:
-        other = cast(SharedStore, await another())
+    async def test_the_time_goes_on(self, store: SharedStore, other: SharedStore) -> None:
         first = store.now()
         assert first <= store.now()
         assert abs(other.now() - first) < _ALIKE_S
