@@ -8,6 +8,8 @@ import pytest
 
 from midstream.cli import web
 from midstream.cli.main import exit_code
+from midstream.language.errors import UserMistake
+from midstream.server import host
 from midstream.server.access import Access
 
 
@@ -26,6 +28,25 @@ async def test_each_enter_at_its_terminal_makes_one_address_and_holds_nothing_up
         os.close(writing)
     assert len(set(addresses)) == 3
     os.close(reading)
+
+
+async def test_a_second_one_says_which_port_it_has_and_who_has_the_usual_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with host.served([], Access(), port=0) as address:
+        usual = int(address.rpartition(":")[2])
+        monkeypatch.setattr(host, "PORT", usual)
+        monkeypatch.setattr(host, "_ASKED_S", 60.0)
+        access = Access()
+        async with host.served([], access) as second:
+            assert await web.moved(None, access) == (
+                f"The port {usual} is taken: another midstream listens there. "
+                f"This one has {second.rpartition(':')[2]}.",
+            )
+            assert await web.moved(access.port, access) == ()
+        with pytest.raises(UserMistake, match=f":{usual}: another midstream does already"):
+            async with host.served([], Access(), port=usual):
+                pass
 
 
 REFUSED = {

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import socket
 from collections.abc import Callable
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,24 @@ def test_other_peoples_agents_are_named_with_their_versions(tmp_path: Path) -> N
     found = findings(tmp_path, environ={"PATH": f"{programs}:{os.environ['PATH']}"})
 
     assert "qwen (Qwen Code 9.8.7)" in found["other agents"]["words"]
+
+
+def test_extras_are_named_with_what_they_are_for_and_how_to_get_them(tmp_path: Path) -> None:
+    extras = {*metadata("midstream").get_all("Provides-Extra", [])} - {"dev", "docs"}
+    assert {*re.findall(r"\w+", findings(tmp_path)["extras"]["words"])} >= extras
+
+    # An environment in which some of them cannot be found.
+    hidden = tmp_path / "hidden" / "sitecustomize.py"
+    hidden.parent.mkdir()
+    hidden.write_text(
+        "import sys\nfor name in ('obstore', 'starlette'): sys.modules[name] = None\n"
+    )
+    found = findings(tmp_path, environ={"PYTHONPATH": str(hidden.parent)})["extras"]
+    assert (
+        "not installed: s3 (contents of a shared journal in S3); web (midstream web"
+        in (found["words"])
+    )
+    assert found["hint"] == "Get what you need: pip install 'midstream[s3,web]'"
 
 
 def test_a_journal_that_is_no_journal_is_bad_and_kept(tmp_path: Path) -> None:

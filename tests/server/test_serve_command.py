@@ -182,7 +182,7 @@ def test_what_cannot_be_served_says_why(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert exit_code(["serve", "--openai", "--port", port]) != 0
-        assert f"Nothing can listen at 127.0.0.1:{port}: Address already in use. Choose" in (
+        assert f"Nothing can listen at 127.0.0.1:{port}: another program does already" in (
             capfd.readouterr().err
         )
     assert exit_code(["serve", "--openai", "--port", "1", "--listen", "0.0.0.0:8377"]) != 0

@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -199,6 +200,7 @@ def _all(config: ConfigManager, terminal: int) -> Iterator[Finding]:
     yield from _local_models()
     yield from _programs(config.workspace)
     yield _code()
+    yield _extras()
     yield from _sandbox(config, again=False, whole=False)
     yield from _checkers(config)
     yield from _servers(config)
@@ -440,6 +442,36 @@ def _code() -> Finding:
         words = f"not installed ({missing}): explain_codebase and measure_code cannot work"
         return Finding("code map", "note", words, INSTALL)
     return Finding("code map", "ok", "explain_codebase and measure_code can work")
+
+
+_EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
+    "code": (("tree_sitter", "lizard"), "the code map"),
+    "google": (("pydantic_ai", "google.genai"), "Google's models"),
+    "mcp": (("mcp",), "MCP servers, and midstream mcp serve"),
+    "pdf": (("pypdf",), "PDFs"),
+    "postgres": (("psycopg",), "a journal that machines share"),
+    "providers": (("pydantic_ai", "openai"), "models of other providers"),
+    "s3": (("obstore",), "contents of a shared journal in S3"),
+    "web": (("starlette", "uvicorn", "segno"), "midstream web and midstream serve"),
+}
+"""What each extra brings, as modules, and what it is for."""
+
+
+def _extras() -> Finding:
+    missing = [name for name, (modules, _) in _EXTRAS.items() if not all(map(_is_here, modules))]
+    here = ", ".join(name for name in _EXTRAS if name not in missing) or "none"
+    if not missing:
+        return Finding("extras", "ok", f"{here}: all there are")
+    without = "; ".join(f"{name} ({_EXTRAS[name][1]})" for name in missing)
+    hint = f"Get what you need: pip install 'midstream[{','.join(missing)}]'"
+    return Finding("extras", "ok", f"{here}; not installed: {without}", hint)
+
+
+def _is_here(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # what it is in is not there either
+        return False
 
 
 def _version(path: str) -> str:

@@ -12,7 +12,7 @@ import click
 from midstream.app.assembly import Options, configured
 from midstream.cli.options import SETTINGS, takes
 from midstream.cli.output import FINISHED, note, say
-from midstream.cli.web import HOSTED, access_of, require_extra, where_of
+from midstream.cli.web import HOSTED, access_of, moved, require_extra, where_of
 from midstream.config.open_settings import require_trust
 from midstream.config.private_files import FileMissing, read_capped, shown_path, write_whole
 from midstream.language.errors import UserMistake
@@ -100,6 +100,7 @@ def serve(
             opened = served([*doors.values()], access, host=host, port=port, failed=note)
             async with opened as address:
                 settle_memory()
+                note(*await moved(port, access))
                 say(*_opened(doors, access, host, address, options.workspace))
                 if has_programs:
                     say(f"Programs send: Authorization: Bearer KEY, with the key in {file}")

@@ -227,6 +227,7 @@ async def _serve(
         async with pages(engine, access, host=host, port=port) as address:
             settle_memory()
             first = access.invitation()
+            note(*await moved(port, access))
             say(*_opened_to(access, host, address), first)
             if host != "127.0.0.1" and is_terminal(STDOUT):
                 say(*code_of(first, width=columns()))
@@ -242,6 +243,16 @@ async def _serve(
                 with _inviting_on_enter(access):
                     await asyncio.Event().wait()
             await asyncio.Event().wait()
+
+
+async def moved(port: int | None, access: "Access") -> tuple[str, ...]:
+    """Return what is said where the usual port was taken; `port` is the one that was asked for."""
+    from midstream.server.host import PORT, who_listens
+
+    if port is not None or access.port == PORT:
+        return ()
+    who = await in_thread(partial(who_listens, "127.0.0.1", PORT))
+    return (f"The port {PORT} is taken: {who} listens there. This one has {access.port}.",)
 
 
 @contextlib.asynccontextmanager

@@ -9,6 +9,7 @@ open, then what is under way gets a moment, and then it is gone.
 
 import asyncio
 import contextlib
+import errno
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
@@ -35,6 +36,7 @@ PORT: Final = 8377
 _PORTS_TRIED: Final = 20
 _CONNECTIONS: Final = 1_000
 _GRACE_S: Final = 2
+_ASKED_S: Final = 0.5
 _MAX_HEAD: Final = 32 * 1024
 
 
@@ -171,7 +173,23 @@ def _bound(host: str, port: int | None) -> socket.socket:
             return made
     why = trouble.strerror if isinstance(trouble, socket.gaierror) else reason(trouble)
     where = f"{host}:{ports[0]}"
+    if trouble.errno == errno.EADDRINUSE:
+        why = f"{who_listens(host, ports[0])} does already"
     raise UserMistake(
         f"Nothing can listen at {where}: {why}.",
         hint="Choose another address or port; port 0 is any that is free.",
     )
+
+
+def who_listens(host: str, port: int) -> str:
+    """Return who has a port, in words, by what is answered there. Blocking, for a second at most."""
+    ask = f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode()
+    try:
+        with socket.create_connection((host, port), timeout=_ASKED_S) as there:
+            there.sendall(ask)
+            answer = b""
+            while len(answer) < _MAX_HEAD and (more := there.recv(_MAX_HEAD)):
+                answer += more
+    except OSError:
+        return "another program"
+    return "another midstream" if b"midstream" in answer else "another program"
