@@ -131,6 +131,19 @@ async def scene(
         await check(here)
 
 
+@asynccontextmanager
+async def running(
+    workflow: dict[str, Json],
+    *script: Line | Callable[[ModelRequest], Line],
+    input: Json = None,
+    **how: Any,
+) -> AsyncIterator[Scene]:
+    """Yield a machine that has begun with an input; see `scene`."""
+    async with scene(workflow, *script, **how) as here:
+        await here.machine.start(input)
+        yield here
+
+
 async def begin(here: Scene, input: Json = "tidy", **start: Any) -> None:
     """Start the run and let it come to rest or to a gate."""
     await here.machine.start(input, **start)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from machine_kit import begin, end, flow, rounds, scene
+from machine_kit import end, flow, rounds, running
 from test_machine_branches import ALL, STOP, THREE, plays, reviewers, state
 
 from midstream.core.decide.steering import NOT_KNOWN
@@ -13,8 +13,9 @@ from midstream.testing.fakes import FakeTool, Gate, Scripted, call, calls, says
 
 async def test_the_answer_to_a_branch_that_asks_by_itself_lets_it_go_on() -> None:
     branch = {"name": "ask", "states": [state("sure", ask="Sure?", save_as="sure")]}
-    async with scene(flow(state("start", parallel=[branch], save_as="out"), STOP)) as here:
-        await begin(here)
+    async with running(
+        flow(state("start", parallel=[branch], save_as="out"), STOP), input="tidy"
+    ) as here:
         await here.machine.settled()
         await here.machine.say("yes", question=here.question())
         run = await end(here)
@@ -34,8 +35,7 @@ async def test_words_to_a_branch_may_lead_to_a_state_without_an_agent() -> None:
     }
     lines = {"talk": [says("Once", gate=gate), says("Twice")]}
     workflow = flow(state("start", parallel=[branch], save_as="out"), STOP)
-    async with scene(workflow, *plays(lines)) as here:
-        await begin(here)
+    async with running(workflow, *plays(lines), input="tidy") as here:
         await gate.reached()
         await here.machine.say("@b wait")
         await here.machine.settled()
@@ -55,8 +55,7 @@ async def test_a_question_of_a_branch_that_begins_again_is_another_question() ->
         ),
         STOP,
     )
-    async with scene(workflow) as here:
-        await begin(here)
+    async with running(workflow, input="tidy") as here:
         for answer in ("yes", "no"):
             await here.machine.settled()
             await here.machine.say(answer, question=here.question())
@@ -72,8 +71,7 @@ async def test_words_to_a_branch_that_is_being_stopped_are_refused() -> None:
     gate = Gate()
     tool = FakeTool(name="dig", effect="once", gate=gate, when_stopped=None)
     lines = {**ALL, "spots": calls(call("dig", key="1"))}
-    async with scene(reviewers(join=2), *plays(lines), tools=[tool]) as here:
-        await begin(here)
+    async with running(reviewers(join=2), *plays(lines), tools=[tool], input="tidy") as here:
         await gate.reached()
         await rounds()
         assert here.run.visit.branches["spots"].visit.phase == "halting"
@@ -94,8 +92,9 @@ async def test_branches_are_told_why_they_were_stopped() -> None:
     gates = {name: Gate() for name in THREE}
     lines: dict[str, Any] = {**ALL, **{n: says("x", gate=gates[n]) for n in THREE}}
     lines["spots"] = Scripted(error=OSError("down"), gate=gates["spots"])
-    async with scene(reviewers(catch=[{"to": "sum", "save_as": "found"}]), *plays(lines)) as here:
-        await begin(here)
+    async with running(
+        reviewers(catch=[{"to": "sum", "save_as": "found"}]), *plays(lines), input="tidy"
+    ) as here:
         for gate in gates.values():
             await gate.reached()
         gates["spots"].open()
@@ -118,8 +117,7 @@ async def test_a_once_call_that_took_too_long_is_not_tried_again() -> None:
         state("sorry", agent="dude", save_as="out"),
         STOP,
     )
-    async with scene(workflow, says("Sorry."), tools=[tool]) as here:
-        await begin(here)
+    async with running(workflow, says("Sorry."), tools=[tool], input="tidy") as here:
         await gate.reached()
         await rounds()
         here.clock.jump(31)
@@ -137,8 +135,7 @@ async def test_a_once_call_of_unknown_outcome_is_not_tried_again() -> None:
         state("start", tool="deploy", retry={"max_attempts": 3, "backoff_s": 0}),
         STOP,
     )
-    async with scene(workflow, tools=[tool]) as here:
-        await begin(here)
+    async with running(workflow, tools=[tool], input="tidy") as here:
         await here.machine.settled()
         await here.machine.say(NOT_KNOWN, question=here.question())
         run = await end(here)
@@ -158,8 +155,7 @@ async def test_a_once_call_of_a_branch_is_made_once_though_the_state_is_tried_ag
     ]
     retry = {"max_attempts": 2, "backoff_s": 5, "on": ["branch"]}
     workflow = flow(state("start", parallel=branches, retry=retry, save_as="out"), STOP)
-    async with scene(workflow, *plays(lines), tools=[tool]) as here:
-        await begin(here)
+    async with running(workflow, *plays(lines), tools=[tool], input="tidy") as here:
         await gate.reached()
         await rounds(50)
         here.clock.jump(6)
@@ -175,8 +171,9 @@ TELL = state("tell", agent="dude")
 async def test_an_agent_goes_on_with_the_words_where_it_was() -> None:
     gate = Gate()
     start = state("start", agent="dude", prompt="P", resume="$interrupted", save_as="out")
-    async with scene(flow(start, STOP), says("Once ", "upon", gate=gate), says("Once.")) as here:
-        await begin(here)
+    async with running(
+        flow(start, STOP), says("Once ", "upon", gate=gate), says("Once."), input="tidy"
+    ) as here:
         await gate.reached()
         await here.machine.say("shorter")
         run = await end(here)

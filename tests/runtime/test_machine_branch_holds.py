@@ -1,6 +1,6 @@
 """A bare stop of a run with branches: what it waits for, and what goes on afterwards."""
 
-from machine_kit import begin, end, flow, rounds, scene
+from machine_kit import end, flow, rounds, running
 from test_machine_branches import STOP, plays, state
 
 from midstream.core.events import BranchStarted, InputDisposed, Prompted, ToolCalled, ToolReturned
@@ -24,8 +24,7 @@ async def test_a_bare_stop_awaits_a_once_call_in_a_branch_and_keeps_how_it_ended
     ended = ToolOutcome(outcome="completed", text="deployed")
     tool = FakeTool(name="deploy", effect="once", gate=gate, when_stopped=ended)
     lines = {"left": [says("Lef", gate=talk, after=1), says("Left")], "resume": says("Sure.")}
-    async with scene(two_sides(), *plays(lines), tools=[tool]) as here:
-        await begin(here)
+    async with running(two_sides(), *plays(lines), tools=[tool], input="tidy") as here:
         await gate.reached()
         await talk.reached()
         await here.machine.halt()
@@ -53,8 +52,7 @@ async def test_a_held_run_goes_on_with_words_for_one_branch() -> None:
         "left": [says("Lef", gate=gates[0]), says("Left in src")],
         "right": [says("Rig", gate=gates[1]), says("Right")],
     }
-    async with scene(workflow, *plays(lines)) as here:
-        await begin(here)
+    async with running(workflow, *plays(lines), input="tidy") as here:
         for gate in gates:
             await gate.reached()
         await here.machine.halt()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from machine_kit import begin, end, flow, rounds, scene
+from machine_kit import begin, end, flow, rounds, running, scene
 
 from midstream.core import events as e
 from midstream.language.errors import WorldTrouble
@@ -51,8 +51,7 @@ ALL: dict[str, Any] = {
 async def test_branches_run_at_once_and_join_by_name() -> None:
     gate = Gate()
     lines = {**ALL, "spots": says("one", gate=gate)}
-    async with scene(reviewers(), *plays(lines)) as here:
-        await begin(here)
+    async with running(reviewers(), *plays(lines), input="tidy") as here:
         await gate.reached()
         await rounds()
         assert [b.status for b in here.run.visit.branches.values()] == [
@@ -75,8 +74,7 @@ async def test_branches_run_at_once_and_join_by_name() -> None:
 async def test_the_first_branches_are_enough() -> None:
     gate = Gate()
     lines = {**ALL, "spots": says("one", gate=gate)}
-    async with scene(reviewers(join=2), *plays(lines)) as here:
-        await begin(here)
+    async with running(reviewers(join=2), *plays(lines), input="tidy") as here:
         run = await end(here)
 
         assert run.common_data["found"] == {"structure": "layers", "tests": "few"}
@@ -90,8 +88,7 @@ async def test_words_halt_every_branch_and_they_go_on_where_they_were() -> None:
         "structure": [says("lay", gate=gates[0]), says("layers")],
         "spots": [says("o", gate=gates[1], after=1), says("one")],
     }
-    async with scene(reviewers(), *plays(lines)) as here:
-        await begin(here)
+    async with running(reviewers(), *plays(lines), input="tidy") as here:
         for gate in gates:
             await gate.reached()
         await rounds()
@@ -109,8 +106,7 @@ async def test_words_halt_every_branch_and_they_go_on_where_they_were() -> None:
 
 async def test_a_question_in_one_branch_stops_no_other() -> None:
     lines = {**ALL, "spots": [asks("Which files?"), says("one")]}
-    async with scene(reviewers(), *plays(lines)) as here:
-        await begin(here)
+    async with running(reviewers(), *plays(lines), input="tidy") as here:
         run = await here.machine.settled()
         (question,) = run.inbox.open_questions
         assert question.branch == "spots"
@@ -128,8 +124,7 @@ async def test_words_can_be_addressed_to_one_branch() -> None:
         "structure": says("lay", gate=gates[0]),
         "spots": [says("o", gate=gates[1]), says("one in src")],
     }
-    async with scene(reviewers(), *plays(lines)) as here:
-        await begin(here)
+    async with running(reviewers(), *plays(lines), input="tidy") as here:
         for gate in gates:
             await gate.reached()
         await here.machine.say("@spots only src")
@@ -170,10 +165,11 @@ async def test_a_branch_for_each_item_few_at_once() -> None:
 
 async def test_a_branch_that_fails_fails_the_state() -> None:
     lines = {**ALL, "spots": Scripted(error=WorldTrouble("The model is down."))}
-    async with scene(
-        reviewers(catch=[{"on": ["branch"], "to": "sum", "save_as": "found"}]), *plays(lines)
+    async with running(
+        reviewers(catch=[{"on": ["branch"], "to": "sum", "save_as": "found"}]),
+        *plays(lines),
+        input="tidy",
     ) as here:
-        await begin(here)
         run = await end(here)
 
         assert run.status == "finished"
@@ -195,8 +191,9 @@ async def test_branches_may_share_a_context() -> None:
         ),
         STOP,
     )
-    async with scene(workflow, *plays({"l": says("left"), "r": says("right")})) as here:
-        await begin(here, "go")
+    async with running(
+        workflow, *plays({"l": says("left"), "r": says("right")}), input="go"
+    ) as here:
         run = await end(here)
 
         assert [m.text for m in run.contexts["talk"]] == ["L", "left"]

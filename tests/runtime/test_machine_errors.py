@@ -15,6 +15,7 @@ from machine_kit import (
     flow,
     replayed,
     rounds,
+    running,
     scene,
 )
 
@@ -108,10 +109,9 @@ async def test_a_tool_cannot_change_what_is_known_of_its_call() -> None:
         arguments["deep"].append("changed")
         return "ok"
 
-    async with scene(
+    async with running(
         PLAIN, call("look", deep=[]), "Done.", tools=[FakeTool(name="look", answer=meddle)]
     ) as here:
-        await here.machine.start()
         await here.machine.wait()
         # The scene compares the run with its journal.
         assert here.model.requests[1].messages[-1].calls[0].arguments == {"deep": []}
@@ -119,8 +119,7 @@ async def test_a_tool_cannot_change_what_is_known_of_its_call() -> None:
 
 async def test_words_no_store_can_keep_are_made_readable() -> None:
     look = FakeTool(name="look", answer="a\0b\ud800")
-    async with scene(PLAIN, call("look"), says("half \udfff", " pair"), tools=[look]) as here:
-        await here.machine.start()
+    async with running(PLAIN, call("look"), says("half \udfff", " pair"), tools=[look]) as here:
         run = await here.machine.wait()
 
         assert run.output == "half \ufffd pair"
@@ -133,8 +132,7 @@ async def test_words_no_store_can_keep_are_made_readable() -> None:
 )
 async def test_a_journal_that_fails_ends_the_run_visibly(trouble: Exception) -> None:
     journal = FakeJournal()
-    async with scene(RESUMING, asks("Which?"), journal=journal, is_journaled=False) as here:
-        await here.machine.start()
+    async with running(RESUMING, asks("Which?"), journal=journal, is_journaled=False) as here:
         await here.machine.settled()
         kept = await journal.read(here.machine.id)
         journal.trouble = trouble
@@ -154,8 +152,7 @@ async def test_a_journal_that_fails_ends_the_run_visibly(trouble: Exception) -> 
 async def test_a_journal_that_fails_at_the_start_fails_the_run() -> None:
     journal = FakeJournal()
     journal.trouble = WorldTrouble("The disk is full.")
-    async with scene(PLAIN, journal=journal, is_journaled=False) as here:
-        await here.machine.start()
+    async with running(PLAIN, journal=journal, is_journaled=False) as here:
         run = await here.machine.wait()
 
         assert (run.status, run.error) == ("failed", "The disk is full.")
@@ -164,8 +161,7 @@ async def test_a_journal_that_fails_at_the_start_fails_the_run() -> None:
 
 async def test_everyone_who_speaks_while_the_journal_fails_is_told() -> None:
     journal, disk = FakeJournal(), Gate()
-    async with scene(RESUMING, asks("Which?"), journal=journal, is_journaled=False) as here:
-        await here.machine.start()
+    async with running(RESUMING, asks("Which?"), journal=journal, is_journaled=False) as here:
         await here.machine.settled()
         journal.gate = disk
         speaking = [asyncio.ensure_future(here.machine.say(f"line {n}")) for n in range(5)]
@@ -184,8 +180,7 @@ async def test_a_fault_of_ours_ends_the_run_with_every_line_accounted_for(
         raise ZeroDivisionError("division by zero")
 
     gate = Gate()
-    async with scene(RESUMING, says("…", gate=gate)) as here:
-        await here.machine.start()
+    async with running(RESUMING, says("…", gate=gate)) as here:
         await gate.reached()
         await here.machine.say("later", policy="queue")
         monkeypatch.setattr(decide, "run_to_completion", broken)
@@ -199,8 +194,7 @@ async def test_a_fault_of_ours_ends_the_run_with_every_line_accounted_for(
 
 async def test_another_writer_ends_the_run_here() -> None:
     journal = FakeJournal()
-    async with scene(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
-        await here.machine.start()
+    async with running(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
         await here.machine.settled()
         facts = await journal.read(here.machine.id)
         await journal.append(here.machine.id, len(facts), facts[:1])
@@ -237,10 +231,9 @@ async def test_cancelling_the_machines_task_leaves_nothing_behind(at: str) -> No
     }
     states = {**START, "pre_handler": "pre"} if at == "handler" else START
     before = asyncio.all_tasks()
-    async with scene(
+    async with running(
         flow(states), lines[at], tools=tools, handlers={"pre": pre}, is_journaled=False
     ) as here:
-        await here.machine.start()
         if at == "question":
             await here.machine.settled()
         else:
@@ -279,8 +272,7 @@ def test_a_loop_that_shuts_down_in_the_middle_leaves_nothing_behind() -> None:
 
 async def test_words_in_the_very_moment_of_the_end_are_answered() -> None:
     journal, disk, gate = FakeJournal(), Gate(), Gate()
-    async with scene(PLAIN, says("Done.", gate=gate), journal=journal) as here:
-        await here.machine.start()
+    async with running(PLAIN, says("Done.", gate=gate), journal=journal) as here:
         await gate.reached()
         journal.gate = disk
         gate.open()
@@ -294,8 +286,7 @@ async def test_words_in_the_very_moment_of_the_end_are_answered() -> None:
 
 
 async def test_a_thousand_calls_of_a_tool_end_the_turn() -> None:
-    async with scene(PLAIN, lambda request: call("look"), tools=[FakeTool(name="look")]) as here:
-        await here.machine.start()
+    async with running(PLAIN, lambda request: call("look"), tools=[FakeTool(name="look")]) as here:
         run = await here.machine.wait()
 
         assert run.status == "failed"
@@ -309,8 +300,7 @@ async def test_calls_that_cannot_be_made_are_explained_to_the_model() -> None:
             RequestedCall(name="look", arguments={}, problem="path is missing"),
         )
     )
-    async with scene(PLAIN, broken, "Done.", tools=[FakeTool(name="look")]) as here:
-        await here.machine.start()
+    async with running(PLAIN, broken, "Done.", tools=[FakeTool(name="look")]) as here:
         await here.machine.wait()
 
         results = [result.text for result in here.model.requests[1].messages[-1].results]
@@ -323,8 +313,7 @@ async def test_calls_that_cannot_be_made_are_explained_to_the_model() -> None:
 async def test_notices_stop_with_the_run() -> None:
     gate = Gate()
     stubborn = msgspec.structs.replace(says("one ", "two", gate=gate, after=1), stubborn=True)
-    async with scene(PLAIN, stubborn) as here:
-        await here.machine.start()
+    async with running(PLAIN, stubborn) as here:
         await gate.reached()
         await here.machine.stop()
         count = sum(isinstance(told.event, Notice) for told in here.told.events)
@@ -340,8 +329,7 @@ BROKEN = WorldTrouble("The reply was cut off: a line of it is no JSON.")
 
 async def test_a_reply_that_broke_off_is_asked_on_with_what_was_shown_of_it() -> None:
     broken = Scripted(pieces=("one ", "two "), error=BROKEN)
-    async with scene(PLAIN, broken, "three.") as here:
-        await begin(here)
+    async with running(PLAIN, broken, "three.", input="tidy") as here:
         run = await end(here)
         assert (run.status, run.output) == ("finished", "three.")
         cuts = [(fact.partial, fact.reason) for fact in here.told.of(e.ReplyCut)]
@@ -352,24 +340,21 @@ async def test_a_reply_that_broke_off_is_asked_on_with_what_was_shown_of_it() ->
 
 async def test_a_call_that_broke_off_is_never_made() -> None:
     broken = Scripted(calls=(call("look"),), error=BROKEN)
-    async with scene(PLAIN, broken, "Done.", tools=[FakeTool(name="look")]) as here:
-        await begin(here)
+    async with running(PLAIN, broken, "Done.", tools=[FakeTool(name="look")], input="tidy") as here:
         assert (await end(here)).output == "Done."
         assert here.tools.calls == []
 
 
 async def test_a_model_whose_replies_break_off_again_and_again_fails_in_the_end() -> None:
     broken = Scripted(pieces=("one ",), error=BROKEN)
-    async with scene(PLAIN, *[broken] * (MAX_BREAKS + 1)) as here:
-        await begin(here)
+    async with running(PLAIN, *[broken] * (MAX_BREAKS + 1), input="tidy") as here:
         run = await end(here)
         assert (run.status, run.error) == ("failed", BROKEN.what)
         assert len(here.model.requests) == MAX_BREAKS + 1
 
 
 async def test_what_broke_before_anything_was_there_is_not_asked_on() -> None:
-    async with scene(PLAIN, Scripted(error=BROKEN)) as here:
-        await begin(here)
+    async with running(PLAIN, Scripted(error=BROKEN), input="tidy") as here:
         assert (await end(here)).status == "failed"
         assert len(here.model.requests) == 1
 

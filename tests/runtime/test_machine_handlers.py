@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from machine_kit import PLAIN, RESUME, START, flow, replayed, rounds, scene
+from machine_kit import PLAIN, RESUME, START, flow, replayed, rounds, running, scene
 
 from midstream.core.codec import encode_fact
 from midstream.core.events import HandlerRan, InputReceived, RunFailed, RunStarted, WorkflowOutput
@@ -75,8 +75,7 @@ async def test_a_plain_handler_never_blocks_the_loop() -> None:
         loop.call_soon_threadsafe(lambda: asyncio.ensure_future(started.passed()))
         release.wait()
 
-    async with scene(one(), handlers={"h": slow}) as here:
-        await here.machine.start()
+    async with running(one(), handlers={"h": slow}) as here:
         await started.reached()
         started.open()
         assert here.run.visit.phase == "pre"
@@ -131,8 +130,7 @@ async def test_what_a_handler_raises_fails_the_run_with_its_line(
 ) -> None:
     line = handler.__code__.co_firstlineno + 1
     for made in both(handler):
-        async with scene(one(), handlers={"h": made}) as here:
-            await here.machine.start()
+        async with running(one(), handlers={"h": made}) as here:
             run = await here.machine.wait()
 
             (failed,) = here.told.of(RunFailed)
@@ -148,8 +146,7 @@ async def test_an_error_of_midstreams_own_is_told_in_the_scripts_words() -> None
         raise WorldTrouble("The oven is cold.", hint="Light it.")
 
     for made in both(give_up):
-        async with scene(one(), handlers={"h": made}) as here:
-            await here.machine.start()
+        async with running(one(), handlers={"h": made}) as here:
             await here.machine.wait()
 
             (failed,) = here.told.of(RunFailed)
@@ -172,8 +169,7 @@ async def test_a_handler_that_never_returns_fails_the_run() -> None:
     try:
         handlers: list[Handler] = [lambda run: release.wait(), endless, stubborn]
         for handler in handlers:
-            async with scene(one(), handlers={"h": handler}, timeout_s=0.02) as here:
-                await here.machine.start()
+            async with running(one(), handlers={"h": handler}, timeout_s=0.02) as here:
                 run = await here.machine.wait()
 
                 assert "The handler h of the script has not returned after 0.02 s." in run.error
@@ -182,8 +178,7 @@ async def test_a_handler_that_never_returns_fails_the_run() -> None:
 
 
 async def test_a_missing_handler_is_named_with_the_nearest() -> None:
-    async with scene(one(), handlers={"hh": _stop}) as here:
-        await here.machine.start()
+    async with running(one(), handlers={"hh": _stop}) as here:
         run = await here.machine.wait()
 
         assert "the script has no handler 'h'" in run.error
@@ -209,8 +204,7 @@ async def test_a_handler_that_wants_more_than_the_run_is_the_authors_mistake() -
 
 @pytest.mark.parametrize(("chosen", "words"), [("statr", "'statr'"), (5, "returned 5")])
 async def test_an_unknown_next_state_fails_the_run(chosen: Json, words: str) -> None:
-    async with scene(one("transition_handler"), handlers={"h": lambda run: chosen}) as here:
-        await here.machine.start()
+    async with running(one("transition_handler"), handlers={"h": lambda run: chosen}) as here:
         run = await here.machine.wait()
 
         assert run.status == "failed"
@@ -219,8 +213,7 @@ async def test_an_unknown_next_state_fails_the_run(chosen: Json, words: str) -> 
 
 
 async def test_a_state_that_leads_to_itself_for_ever_fails_the_run() -> None:
-    async with scene(flow({"name": "start", "next": "start"})) as here:
-        await here.machine.start()
+    async with running(flow({"name": "start", "next": "start"})) as here:
         run = await here.machine.wait()
 
         assert "transitions in a row" in run.error
@@ -277,8 +270,7 @@ async def test_data_may_be_replaced_by_another_dict() -> None:
         run.common_data = {"b": 2, "c": _Text("three"), "d": 2**70}
 
     workflow = flow({"name": "start", "pre_handler": "first", "transition_handler": "second"})
-    async with scene(workflow, handlers={"first": first, "second": second}) as here:
-        await here.machine.start()
+    async with running(workflow, handlers={"first": first, "second": second}) as here:
         run = await here.machine.wait()
 
         assert run.common_data == {"b": 2, "c": "three", "d": 2**70}
@@ -298,8 +290,7 @@ async def test_changes_deep_inside_are_seen_and_kept_apart() -> None:
         run.common_data["list"][0]["n"] = 1.0
 
     workflow = flow({"name": "start", "pre_handler": "first", "transition_handler": "second"})
-    async with scene(workflow, handlers={"first": first, "second": second}) as here:
-        await here.machine.start()
+    async with running(workflow, handlers={"first": first, "second": second}) as here:
         run = await here.machine.wait()
 
         assert json.dumps(run.common_data) == '{"list": [{"n": 1.0}]}'
@@ -359,10 +350,9 @@ async def test_a_handler_sees_what_tools_came_to() -> None:
         seen.extend((r.name, r.outcome) for r in run.contexts["talk"].tool_results)
         assert run.last_response.text == "Done."
 
-    async with scene(
+    async with running(
         one("post_handler", agent="dude"), call("nothing"), "Done.", handlers={"h": look}
     ) as here:
-        await here.machine.start()
         run = await here.machine.wait()
 
         assert run.status == "finished"
@@ -392,8 +382,7 @@ async def test_a_halted_handler_has_changed_nothing() -> None:
         run.log("too late")
         ended.set()
 
-    async with scene(one(), handlers={"h": slow}) as here:
-        await here.machine.start()
+    async with running(one(), handlers={"h": slow}) as here:
         await gate.reached()
         gate.open()
         await here.machine.say("no")
@@ -416,8 +405,7 @@ async def test_log_lines_appear_at_once_and_in_order() -> None:
         release.wait()
         run.log("last")
 
-    async with scene(one(), handlers={"h": work}) as here:
-        await here.machine.start()
+    async with running(one(), handlers={"h": work}) as here:
         await here.told.until("workflow_output", count=5)
         assert here.run.visit.phase == "pre"
         release.set()
@@ -432,8 +420,7 @@ async def test_an_async_handler_may_log_from_its_threads() -> None:
         await asyncio.to_thread(run.log, "two")
         run.log("three \ud800")
 
-    async with scene(one(), handlers={"h": work}) as here:
-        await here.machine.start()
+    async with running(one(), handlers={"h": work}) as here:
         await here.machine.wait()
 
         lines = [fact.text for fact in here.told.of(WorkflowOutput)]
@@ -442,8 +429,7 @@ async def test_an_async_handler_may_log_from_its_threads() -> None:
 
 async def test_the_last_line_of_a_handler_is_never_lost() -> None:
     for made in both(lambda run: run.log("last")):
-        async with scene(one(), handlers={"h": made}) as here:
-            await here.machine.start()
+        async with running(one(), handlers={"h": made}) as here:
             await here.machine.wait()
 
             assert [fact.text for fact in here.told.of(WorkflowOutput)] == ["last"]
@@ -493,8 +479,7 @@ async def test_unasked_words_during_a_handler_come_to_the_resume_state() -> None
             await gate.passed()
 
     workflow = flow({**START, "pre_handler": "h"}, RESUME)
-    async with scene(workflow, "Noted.", "Done.", handlers={"h": pre}) as here:
-        await here.machine.start("tidy")
+    async with running(workflow, "Noted.", "Done.", handlers={"h": pre}, input="tidy") as here:
         await gate.reached()
         await here.machine.say("no, rename")
         await here.machine.wait()
@@ -504,8 +489,7 @@ async def test_unasked_words_during_a_handler_come_to_the_resume_state() -> None
 
 
 async def test_an_agent_without_a_handler_needs_none() -> None:
-    async with scene(PLAIN, "Done.") as here:
-        await here.machine.start()
+    async with running(PLAIN, "Done.") as here:
         await here.machine.wait()
 
         assert here.told.of(HandlerRan) == []
@@ -535,14 +519,13 @@ async def test_words_said_while_a_handlers_end_is_journaled_are_taken_after_it()
         journal.gate = gate
         ended.set()
 
-    async with scene(
+    async with running(
         flow({"name": "start", "pre_handler": "h", "agent": "dude"}, RESUME),
         says("Once"),
         "Done.",
         handlers={"h": h},
         journal=journal,
     ) as here:
-        await here.machine.start()
         await ended.wait()
         await gate.reached()
         saying = asyncio.create_task(here.machine.say("wait"))
@@ -564,8 +547,7 @@ async def test_a_journal_that_fails_at_a_handlers_end_fails_the_run_visibly() ->
     async def h(run: HandlerRun) -> None:
         journal.trouble = WorldTrouble("The disk is full.")
 
-    async with scene(one(), handlers={"h": h}, journal=journal, is_journaled=False) as here:
-        await here.machine.start()
+    async with running(one(), handlers={"h": h}, journal=journal, is_journaled=False) as here:
         run = await here.machine.wait()
 
     assert run.status == "failed"
@@ -587,8 +569,7 @@ async def changed_by(change: Handler, first: Json) -> tuple[Run, HandlerRan]:
     def begin(run: HandlerRun) -> None:
         run.common_data["talk"] = first
 
-    async with scene(workflow, handlers={"first": begin, "second": change}) as here:
-        await here.machine.start()
+    async with running(workflow, handlers={"first": begin, "second": change}) as here:
         run = await here.machine.wait()
         assert run.status == "finished", run.error
         assert replayed(run.id, await here.journal.read(run.id)).common_data == run.common_data
@@ -625,8 +606,7 @@ async def test_what_is_no_json_within_a_large_value_is_named_by_its_place(value:
     def begin(run: HandlerRun) -> None:
         run.common_data["talk"] = talk()
 
-    async with scene(workflow, handlers={"first": begin, "second": change}) as here:
-        await here.machine.start()
+    async with running(workflow, handlers={"first": begin, "second": change}) as here:
         run = await here.machine.wait()
 
     assert run.status == "failed"

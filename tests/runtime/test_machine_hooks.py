@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
-from machine_kit import PLAIN, RESUMING, flow, rounds, scene
+from machine_kit import PLAIN, RESUMING, flow, rounds, running, scene
 
 from midstream.core import events as e
 from midstream.core.notices import ListenerFailed
@@ -91,8 +91,7 @@ def results(model_request: object) -> Sequence[str]:
 async def test_a_call_that_a_hook_refuses_is_not_made_and_the_model_hears_why() -> None:
     tool = FakeTool(name="run", effect="once", review=Review(), answer="ran")
     hooks = FakeHooks(PreToolUse=saying(refused="not on Fridays"))
-    async with scene(PLAIN, call("run", command="rm"), "Ok.", tools=[tool], hooks=hooks) as here:
-        await here.machine.start()
+    async with running(PLAIN, call("run", command="rm"), "Ok.", tools=[tool], hooks=hooks) as here:
         await here.machine.wait()
 
         assert here.tools.calls == []
@@ -104,8 +103,7 @@ async def test_a_call_that_a_hook_refuses_is_not_made_and_the_model_hears_why() 
 async def test_a_hook_is_told_of_the_call_and_whose_it_is() -> None:
     tool = FakeTool(name="run", effect="once", review=Review(), answer="ran")
     hooks = FakeHooks(PreToolUse=nothing)
-    async with scene(PLAIN, call("run", command="ls"), "Ok.", tools=[tool], hooks=hooks) as here:
-        await here.machine.start()
+    async with running(PLAIN, call("run", command="ls"), "Ok.", tools=[tool], hooks=hooks) as here:
         await here.machine.wait()
 
         assert hooks.told == [
@@ -129,8 +127,7 @@ async def test_a_tool_that_nothing_reviews_is_guarded_all_the_same() -> None:
     hooks = FakeHooks(matcher="look", PreToolUse=saying(refused="no"))
     other = FakeTool(name="find", effect="read", answer="found")
     both = calls(call("look"), call("find"))
-    async with scene(PLAIN, both, "Ok.", tools=[tool, other], hooks=hooks) as here:
-        await here.machine.start()
+    async with running(PLAIN, both, "Ok.", tools=[tool, other], hooks=hooks) as here:
         await here.machine.wait()
 
         assert [made.name for made in here.tools.calls] == ["find"]
@@ -138,10 +135,9 @@ async def test_a_tool_that_nothing_reviews_is_guarded_all_the_same() -> None:
 
 async def test_what_a_hook_changed_is_what_is_judged_asked_about_and_made() -> None:
     hooks = FakeHooks(PreToolUse=saying(arguments={"command": "ls -l"}, added="it is safer so"))
-    async with scene(
+    async with running(
         PLAIN, call("run", command="rm"), "Ok.", tools=[terminal()], hooks=hooks
     ) as here:
-        await here.machine.start()
         await here.machine.settled()
         assert here.run.inbox.open_questions[0].text == "run\n$ exec: ls -l"
         await here.machine.approve(here.question(), Decision(granted=True))
@@ -163,8 +159,7 @@ async def test_what_a_hook_makes_of_a_call_is_refused_where_policy_refuses_it() 
 
     tool = FakeTool(name="run", effect="once", review=judging, answer="ran")
     hooks = FakeHooks(PreToolUse=saying(arguments={"command": "rm"}))
-    async with scene(PLAIN, call("run", command="ls"), "Ok.", tools=[tool], hooks=hooks) as here:
-        await here.machine.start()
+    async with running(PLAIN, call("run", command="ls"), "Ok.", tools=[tool], hooks=hooks) as here:
         await here.machine.wait()
 
         assert here.tools.calls == []
@@ -180,10 +175,9 @@ async def test_a_call_that_a_person_wrote_is_guarded_and_asked_about_anew_if_a_h
         return said(about) if is_make else None
 
     hooks = FakeHooks(PreToolUse=changes)
-    async with scene(
+    async with running(
         PLAIN, call("run", command="ls"), "Ok.", tools=[terminal()], hooks=hooks
     ) as here:
-        await here.machine.start()
         await here.machine.settled()
         await here.machine.approve(
             here.question(), Decision(granted=True, edited={"command": "make"})
@@ -202,10 +196,9 @@ async def test_words_halt_at_once_while_a_hook_runs_and_the_call_is_not_made() -
     gate = Gate()
     hooks = FakeHooks(gate, PreToolUse=nothing)
     states = flow({"name": "start", "agent": "dude"}, {"name": "resume", "agent": "dude"})
-    async with scene(
+    async with running(
         states, call("run", command="ls"), "Stopped.", tools=[tool], hooks=hooks
     ) as here:
-        await here.machine.start()
         await gate.reached()
         await here.machine.say("no, wait")
         await here.machine.wait()
@@ -219,8 +212,7 @@ async def test_a_hook_that_failed_and_may_be_passed_over_is_told_and_the_call_ma
     problem = "it did not answer within 10 s"
     tool = FakeTool(name="run", effect="once", review=Review(), answer="ran")
     hooks = FakeHooks(PreToolUse=saying(problem=problem))
-    async with scene(PLAIN, call("run", command="ls"), "Ok.", tools=[tool], hooks=hooks) as here:
-        await here.machine.start()
+    async with running(PLAIN, call("run", command="ls"), "Ok.", tools=[tool], hooks=hooks) as here:
         await here.machine.wait()
 
         assert [made.ended for made in here.tools.calls] == ["completed"]
@@ -233,8 +225,7 @@ async def test_a_hook_that_failed_and_may_be_passed_over_is_told_and_the_call_ma
 async def test_what_a_hook_adds_after_a_call_is_told_with_its_result() -> None:
     tool = FakeTool(name="write", effect="idempotent", answer="written")
     hooks = FakeHooks(PostToolUse=saying("PostToolUse", added="2 tests fail"))
-    async with scene(PLAIN, call("write", path="a"), "Ok.", tools=[tool], hooks=hooks) as here:
-        await here.machine.start()
+    async with running(PLAIN, call("write", path="a"), "Ok.", tools=[tool], hooks=hooks) as here:
         await here.machine.wait()
 
         assert results(here.model.requests[1]) == [
@@ -253,10 +244,9 @@ async def test_words_halt_at_once_while_a_hook_runs_after_a_call_and_its_result_
         tool = FakeTool(name="write", effect=effect, answer="written")
         gate = Gate()
         hooks = FakeHooks(gate, PostToolUse=saying("PostToolUse", added="late"))
-        async with scene(
+        async with running(
             RESUMING, call("write"), "Stopped.", "Done.", tools=[tool], hooks=hooks
         ) as here:
-            await here.machine.start()
             await gate.reached()
             await here.machine.say("no, wait")
             await here.machine.wait()
@@ -272,8 +262,7 @@ async def test_a_process_that_died_while_a_hook_ran_after_a_call_leaves_nothing_
     journal = MemoryStore()
     gate = Gate()
     hooks = FakeHooks(gate, PostToolUse=nothing)
-    async with scene(PLAIN, call("send"), "Ok.", tools=[tool], hooks=hooks) as here:
-        await here.machine.start()
+    async with running(PLAIN, call("send"), "Ok.", tools=[tool], hooks=hooks) as here:
         await gate.reached()
         died_at = here.run
         await journal.append(died_at.id, 0, [each for each in here.told.events if each.seq])
@@ -301,8 +290,7 @@ async def test_words_that_a_hook_refuses_reach_nobody_and_say_why() -> None:
 
     states = flow({"name": "start", "agent": "dude"}, start_condition="on_user_input")
     hooks = FakeHooks(UserPromptSubmit=no_secrets)
-    async with scene(states, "Ok.", hooks=hooks) as here:
-        await here.machine.start()
+    async with running(states, "Ok.", hooks=hooks) as here:
         refused = await here.machine.say("my secret")
         assert (refused.handling, refused.reason) == ("reject", "the hook guard says: a secret")
         assert here.model.requests == []
@@ -315,8 +303,7 @@ async def test_words_that_a_hook_refuses_reach_nobody_and_say_why() -> None:
 async def test_what_a_hook_adds_to_words_is_marked_and_said_once() -> None:
     states = flow({"name": "start", "agent": "dude"}, start_condition="on_user_input")
     hooks = FakeHooks(UserPromptSubmit=saying("UserPromptSubmit", added="branch: main"))
-    async with scene(states, "Ok.", hooks=hooks) as here:
-        await here.machine.start()
+    async with running(states, "Ok.", hooks=hooks) as here:
         await here.machine.say("hello", id="1")
         await here.machine.say("hello", id="1")
         await here.machine.wait()
@@ -330,8 +317,7 @@ async def test_the_turn_is_halted_before_a_hook_looks_at_the_words() -> None:
     gate = Gate()
     tool = FakeTool(name="look", effect="read", gate=Gate(), answer="seen")
     hooks = FakeHooks(gate, UserPromptSubmit=nothing)
-    async with scene(RESUMING, call("look"), "Ok.", "Done.", tools=[tool], hooks=hooks) as here:
-        await here.machine.start()
+    async with running(RESUMING, call("look"), "Ok.", "Done.", tools=[tool], hooks=hooks) as here:
         assert tool.gate is not None
         await tool.gate.reached()
         saying_so = asyncio.create_task(here.machine.say("no, wait"))
@@ -350,8 +336,7 @@ async def test_the_turn_is_halted_before_a_hook_looks_at_the_words() -> None:
 async def test_hooks_hear_of_questions_halts_and_ends() -> None:
     ask = call("request_users_input", question="Which?")
     hooks = FakeHooks(Notification=nothing, Halt=nothing, Stop=nothing, SessionEnd=nothing)
-    async with scene(RESUMING, ask, "Resumed.", "Done.", hooks=hooks) as here:
-        await here.machine.start()
+    async with running(RESUMING, ask, "Resumed.", "Done.", hooks=hooks) as here:
         await here.machine.settled()
         await here.machine.say("something else", unasked=True)
         await here.machine.wait()
@@ -370,8 +355,7 @@ async def test_hooks_hear_of_questions_halts_and_ends() -> None:
 async def test_a_hook_that_only_hears_holds_nothing_up_and_its_failure_is_shown() -> None:
     gate = Gate()
     hooks = FakeHooks(gate, Stop=saying("Stop", problem="it ended with exit code 1"))
-    async with scene(RESUMING, "One.", hooks=hooks) as here:
-        await here.machine.start()
+    async with running(RESUMING, "One.", hooks=hooks) as here:
         await gate.reached()
         while not here.run.is_over:
             await rounds(1)
@@ -404,8 +388,7 @@ async def test_an_answer_is_refused_and_nothing_is_added_to_it() -> None:
 
     ask = call("request_users_input", question="Which?")
     hooks = FakeHooks(UserPromptSubmit=no_secrets)
-    async with scene(PLAIN, ask, "Ok.", hooks=hooks) as here:
-        await here.machine.start()
+    async with running(PLAIN, ask, "Ok.", hooks=hooks) as here:
         await here.machine.settled()
         assert (await here.machine.say("secret")).handling == "reject"
         assert len(here.run.inbox.open_questions) == 1
@@ -433,8 +416,7 @@ async def test_a_rehearsal_of_a_run_with_hooks_runs_none_and_does_the_same() -> 
         UserPromptSubmit=saying("UserPromptSubmit", added="on main"),
     )
     script = (call("run", command="rm"), call("run", command="ls"), "Done.")
-    async with scene(states, *script, tools=[tool], hooks=hooks) as here:
-        await here.machine.start()
+    async with running(states, *script, tools=[tool], hooks=hooks) as here:
         await here.machine.say("tidy")
         await here.machine.wait()
         assert len(here.told.of(e.HookRan)) == 4

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from machine_kit import PLAIN, RESUMING, START, Scene, flow, scene
+from machine_kit import PLAIN, RESUMING, START, Scene, flow, running, scene
 
 from midstream.core import events as e
 from midstream.core.codec import decode_fact, encode_fact
@@ -113,16 +113,14 @@ def is_capped(text: str, whole: str, here: Scene) -> bool:
     ],
 )
 async def test_the_words_of_a_reply_are_made_readable(sent: str, kept: str) -> None:
-    async with scene(PLAIN, Scripted(pieces=(sent,))) as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, Scripted(pieces=(sent,)), input="tidy") as here:
         assert (await here.machine.wait()).output == kept
     written(here)
 
 
 async def test_a_long_reply_is_capped_and_the_whole_is_in_the_blob_store(short: int) -> None:
     whole = "".join(f"{n} " for n in range(300))
-    async with scene(PLAIN, says(whole)) as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, says(whole), input="tidy") as here:
         run = await here.machine.wait()
         assert is_capped(run.output, whole, here)
 
@@ -141,8 +139,7 @@ async def test_a_reply_of_a_hundred_megabytes_ends_a_turn_like_any_other() -> No
 async def test_arguments_that_cannot_be_kept_are_refused_in_words_to_the_model(name: str) -> None:
     sent = RequestedCall(name="look", arguments={"a": UNKEEPABLE[name]})
     look = FakeTool(name="look")
-    async with scene(PLAIN, Scripted(calls=(sent,)), "Done.", tools=[look]) as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, Scripted(calls=(sent,)), "Done.", tools=[look], input="tidy") as here:
         assert (await here.machine.wait()).output == "Done."
         (returned,) = here.told.of(e.ToolReturned)
         assert returned.outcome == "failed"
@@ -155,8 +152,7 @@ async def test_arguments_that_cannot_be_kept_are_refused_in_words_to_the_model(n
 async def test_arguments_that_are_only_odd_reach_the_tool(name: str) -> None:
     sent = RequestedCall(name="look", arguments={"a": KEEPABLE[name]})
     look = FakeTool(name="look")
-    async with scene(PLAIN, Scripted(calls=(sent,)), "Done.", tools=[look]) as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, Scripted(calls=(sent,)), "Done.", tools=[look], input="tidy") as here:
         await here.machine.wait()
         assert repr(here.tools.calls[0].arguments) == repr({"a": KEEPABLE[name]})
         assert len(here.told.of(e.ToolCalled)) == 1
@@ -166,8 +162,7 @@ async def test_arguments_that_are_only_odd_reach_the_tool(name: str) -> None:
 @pytest.mark.parametrize("tool", ["no\ud800pe", "n\0", "x" * 10_000_000, "", "../..", "look\n"])
 async def test_the_name_of_a_tool_that_is_none_is_told_to_the_model(tool: str) -> None:
     sent = Scripted(calls=(RequestedCall(name=tool, arguments={}),))
-    async with scene(PLAIN, sent, "Done.") as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, sent, "Done.", input="tidy") as here:
         assert (await here.machine.wait()).output == "Done."
         (returned,) = here.told.of(e.ToolReturned)
         assert returned.outcome == "failed"
@@ -177,8 +172,7 @@ async def test_the_name_of_a_tool_that_is_none_is_told_to_the_model(tool: str) -
 
 @pytest.mark.parametrize("key", ["\ud800", "x" * 20_000_000])
 async def test_a_question_whose_arguments_cannot_be_kept_is_not_asked(key: str) -> None:
-    async with scene(PLAIN, asks("Which?", **{key: 1}), "Done.") as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, asks("Which?", **{key: 1}), "Done.", input="tidy") as here:
         assert (await here.machine.wait()).output == "Done."
         assert not here.run.inbox.questions
     written(here)
@@ -194,15 +188,13 @@ async def test_a_question_whose_arguments_cannot_be_kept_is_not_asked(key: str) 
     ],
 )
 async def test_a_usage_that_is_none_is_left_out(usage: Any) -> None:
-    async with scene(PLAIN, Scripted(pieces=("Done.",), usage=usage)) as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, Scripted(pieces=("Done.",), usage=usage), input="tidy") as here:
         assert (await here.machine.wait()).usage.requests == ()
     written(here)
 
 
 async def test_the_error_of_a_model_is_kept_short_and_readable() -> None:
-    async with scene(PLAIN, ValueError("\ud800" + "x" * 1_000_000)) as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, ValueError("\ud800" + "x" * 1_000_000), input="tidy") as here:
         await here.machine.wait()
         (failed,) = here.told.of(e.AgentFailed)
         assert len(failed.error) < text_limits.MAX_ERROR + 100
@@ -215,8 +207,7 @@ async def test_the_error_of_a_model_is_kept_short_and_readable() -> None:
 async def test_a_long_result_is_capped_and_the_whole_is_in_the_blob_store(short: int) -> None:
     whole = "".join(f"{n} " for n in range(300))
     look = FakeTool(name="look", answer=whole)
-    async with scene(PLAIN, call("look"), "Done.", tools=[look]) as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, call("look"), "Done.", tools=[look], input="tidy") as here:
         await here.machine.wait()
         assert is_capped(here.told.of(e.ToolReturned)[0].result, whole, here)
 
@@ -251,8 +242,7 @@ async def test_a_long_result_that_finds_no_room_is_cut_and_the_call_has_not_fail
 )
 async def test_an_outcome_that_is_none_fails_the_call(ended: ToolOutcome) -> None:
     look = FakeTool(name="look", answer=ended)
-    async with scene(PLAIN, call("look"), "Done.", tools=[look]) as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, call("look"), "Done.", tools=[look], input="tidy") as here:
         assert (await here.machine.wait()).output == "Done."
         assert here.told.of(e.ToolReturned)[0].outcome == "failed"
     written(here)
@@ -264,8 +254,7 @@ async def test_an_outcome_that_is_none_fails_the_call(ended: ToolOutcome) -> Non
 async def handled(change: Any) -> Scene:
     """Return the scene of a run whose pre_handler does this."""
     workflow = flow({**START, "pre_handler": "go"})
-    async with scene(workflow, "Done.", handlers={"go": change}) as here:
-        await here.machine.start("tidy")
+    async with running(workflow, "Done.", handlers={"go": change}, input="tidy") as here:
         await here.machine.wait()
     written(here)
     return here
@@ -326,8 +315,9 @@ async def test_log_lines_are_made_readable_and_not_endless(short: int) -> None:
 )
 async def test_a_choice_that_is_no_state_is_its_authors_mistake(chosen: Any) -> None:
     workflow = flow({**START, "transition_handler": "go"})
-    async with scene(workflow, "Done.", handlers={"go": lambda run: chosen}) as here:
-        await here.machine.start("tidy")
+    async with running(
+        workflow, "Done.", handlers={"go": lambda run: chosen}, input="tidy"
+    ) as here:
         await here.machine.wait()
         (failed,) = here.told.of(e.RunFailed)
         assert failed.fault == "author"
@@ -349,8 +339,7 @@ async def test_what_a_handler_raises_is_kept_short_and_readable() -> None:
 
 @pytest.mark.parametrize("line", ["half \ud800", "n\0l", "\udfff\ud800", "\x1b]0;x\x07"])
 async def test_a_line_is_made_readable(line: str) -> None:
-    async with scene(RESUMING, asks("Which?"), "Done.") as here:
-        await here.machine.start("tidy")
+    async with running(RESUMING, asks("Which?"), "Done.", input="tidy") as here:
         await here.machine.settled()
         receipt = await here.machine.say(line, id=line, source=line)
         await here.machine.wait()
@@ -360,8 +349,7 @@ async def test_a_line_is_made_readable(line: str) -> None:
 
 async def test_a_long_line_is_capped_and_the_whole_is_in_the_blob_store(short: int) -> None:
     whole = "".join(f"{n} " for n in range(300))
-    async with scene(RESUMING, asks("Which?"), "Done.") as here:
-        await here.machine.start("tidy")
+    async with running(RESUMING, asks("Which?"), "Done.", input="tidy") as here:
         await here.machine.settled()
         await here.machine.say(whole)
         await here.machine.wait()
@@ -384,8 +372,7 @@ async def test_a_long_line_that_finds_no_room_is_refused(short: int) -> None:
 
 
 async def test_a_policy_that_is_none_is_refused() -> None:
-    async with scene(RESUMING, asks("Which?")) as here:
-        await here.machine.start("tidy")
+    async with running(RESUMING, asks("Which?"), input="tidy") as here:
         await here.machine.settled()
         with pytest.raises(UserMistake, match="not a policy"):
             await here.machine.say("no", policy="shout")  # type: ignore[arg-type]
@@ -394,8 +381,7 @@ async def test_a_policy_that_is_none_is_refused() -> None:
 
 async def test_reasons_and_notes_are_made_readable() -> None:
     write = FakeTool(name="write", needs_approval=True)
-    async with scene(PLAIN, call("write"), asks("Which?"), tools=[write]) as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, call("write"), asks("Which?"), tools=[write], input="tidy") as here:
         await here.machine.settled()
         await here.machine.approve(here.question(), Decision(granted=False, note="half \ud800"))
         await here.machine.settled()
@@ -408,8 +394,9 @@ async def test_reasons_and_notes_are_made_readable() -> None:
     "line", ["1e400", "NaN", "[" * 10_000 + "]" * 10_000, '"\\ud800"', "[" * 300 + "]" * 300, "-"]
 )
 async def test_an_answer_that_is_no_json_is_taken_as_words(line: str) -> None:
-    async with scene(PLAIN, asks("How many?", schema={"type": "integer"}), "Done.") as here:
-        await here.machine.start("tidy")
+    async with running(
+        PLAIN, asks("How many?", schema={"type": "integer"}), "Done.", input="tidy"
+    ) as here:
         await here.machine.settled()
         await here.machine.say(line)
         assert here.run.inbox.open_questions, "words are no integer: the question stays open"
@@ -420,8 +407,9 @@ async def test_an_answer_that_is_no_json_is_taken_as_words(line: str) -> None:
 
 @pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1])
 async def test_an_answer_may_be_a_large_number(number: int) -> None:
-    async with scene(PLAIN, asks("How many?", schema={"type": "integer"}), "Done.") as here:
-        await here.machine.start("tidy")
+    async with running(
+        PLAIN, asks("How many?", schema={"type": "integer"}), "Done.", input="tidy"
+    ) as here:
         await here.machine.settled()
         await here.machine.say(str(number))
         await here.machine.wait()
@@ -475,8 +463,7 @@ async def test_a_reply_cut_after_many_characters_is_kept_in_its_ends(short: int)
     gate = Gate()
     whole = "".join(f"{n} " for n in range(300))
     script = says(whole, gate=gate, after=1), "I see.", "Done."
-    async with scene(RESUMING, *script, is_journaled=False) as here:
-        await here.machine.start("tidy")
+    async with running(RESUMING, *script, is_journaled=False, input="tidy") as here:
         await gate.reached()
         await here.machine.say("no")
         await here.machine.wait()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from deadline import DEADLINE_S
-from machine_kit import RESUME, Scene, flow, rounds, scene
+from machine_kit import RESUME, Scene, flow, rounds, running
 
 from midstream.runtime.handler_run import HandlerRun
 from midstream.testing.fakes import FakeTool, Gate, Line, asks, call, says
@@ -63,13 +63,12 @@ async def test_a_waiting_run_makes_no_rounds(at: str, monkeypatch: pytest.Monkey
     if at in ("handler", "thread"):
         start["pre_handler"] = {"handler": "pre", "thread": "slow"}[at]
     condition = "on_user_input" if at == "input" else "immediate"
-    async with scene(
+    async with running(
         flow(start, RESUME, start_condition=condition),
         lines.get(at, says("one ", gate=gate)),
         tools=tools,
         handlers={"pre": pre, "slow": slow},
     ) as here:
-        await here.machine.start()
         await _at_rest(here, at, gate)
         waiting = asyncio.ensure_future(here.machine.wait())
         await rounds()

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from machine_kit import begin, end, flow, rounds, scene
+from machine_kit import end, flow, rounds, running, scene
 
 from midstream.core import events as e
 from midstream.language.names import Json
@@ -26,8 +26,7 @@ async def test_a_prompt_is_filled_in_and_its_reply_saved() -> None:
         state("more", agent="dude", prompt="Shorten: ${common_data.plan.text}", save_as="out"),
         STOP,
     )
-    async with scene(workflow, says("A ${input} cat."), says("Cat.")) as here:
-        await begin(here, "cats")
+    async with running(workflow, says("A ${input} cat."), says("Cat."), input="cats") as here:
         run = await end(here)
 
         assert run.output == "Cat."
@@ -54,8 +53,9 @@ async def test_the_first_true_transition_is_taken() -> None:
         state("worse", agent="dude", prompt="${visits.start} times!", save_as="out"),
         STOP,
     )
-    async with scene(workflow, says("bad"), says("bad"), says("bad"), says("oh")) as here:
-        await begin(here)
+    async with running(
+        workflow, says("bad"), says("bad"), says("bad"), says("oh"), input="tidy"
+    ) as here:
         run = await end(here)
 
         assert run.output == "oh"
@@ -76,8 +76,7 @@ async def test_a_tool_is_called_without_a_model() -> None:
         state("say", agent="dude", prompt="${common_data.found.hits}", save_as="out"),
         STOP,
     )
-    async with scene(workflow, says("two"), tools=[tool]) as here:
-        await begin(here, "later")
+    async with running(workflow, says("two"), tools=[tool], input="later") as here:
         run = await end(here)
 
         assert run.common_data["found"] == {"hits": [1, 2]}
@@ -94,8 +93,7 @@ async def test_a_state_asks_by_itself() -> None:
         ),
         STOP,
     )
-    async with scene(workflow) as here:
-        await begin(here, "colour")
+    async with running(workflow, input="colour") as here:
         await here.machine.settled()
         (question,) = here.run.inbox.open_questions
         assert (question.text, question.choices) == ("Which colour?", ("red", "blue"))
@@ -122,8 +120,7 @@ async def test_a_question_closes_when_its_time_is_over(
         state("late", agent="dude", save_as="out"),
         STOP,
     )
-    async with scene(workflow, says("late!")) as here:
-        await begin(here)
+    async with running(workflow, says("late!"), input="tidy") as here:
         await rounds()
         here.clock.jump(59)
         await rounds()
@@ -141,8 +138,7 @@ async def test_a_wait_is_over_in_time() -> None:
     workflow = flow(
         state("start", wait=3600, next="then"), state("then", wait={"until": "${input}"})
     )
-    async with scene(workflow) as here:
-        await begin(here, "2023-11-14T23:20:00Z")
+    async with running(workflow, input="2023-11-14T23:20:00Z") as here:
         await rounds()
         here.clock.jump(3599)
         await rounds()
@@ -174,8 +170,7 @@ DAY_S = 86_400.0
 async def test_a_wait_takes_its_time_however_the_clock_is_set(
     start: dict[str, Json], set_by: float
 ) -> None:
-    async with scene(flow(start, state("then")), says("late", gate=Gate())) as here:
-        await begin(here)
+    async with running(flow(start, state("then")), says("late", gate=Gate()), input="tidy") as here:
         await rounds()
         here.clock.set(here.clock.now() + set_by)
         here.clock.jump(99)
@@ -186,8 +181,7 @@ async def test_a_wait_takes_its_time_however_the_clock_is_set(
 
 
 async def test_after_a_crash_a_wait_takes_no_longer_than_it_was_to_take() -> None:
-    async with scene(flow(state("start", wait=100)), is_journaled=False) as here:
-        await begin(here)
+    async with running(flow(state("start", wait=100)), is_journaled=False, input="tidy") as here:
         await rounds()
         run = await here.machine.leave()
         here.clock.set(here.clock.now() - DAY_S)
@@ -202,8 +196,9 @@ async def test_after_a_crash_a_wait_takes_no_longer_than_it_was_to_take() -> Non
 
 
 async def test_a_wait_for_a_time_of_day_follows_the_clock_as_it_is_set() -> None:
-    async with scene(flow(state("start", wait={"until": "${input}"}))) as here:
-        await begin(here, "2023-11-14T23:20:00Z")
+    async with running(
+        flow(state("start", wait={"until": "${input}"})), input="2023-11-14T23:20:00Z"
+    ) as here:
         await rounds()
         here.clock.set(1_700_005_000.0)
         here.clock.jump(LONGEST_SLEEP_S)
@@ -224,8 +219,7 @@ async def test_a_tool_that_fails_is_tried_again_and_then_caught() -> None:
         state("sorry", agent="dude", prompt="${common_data.trouble.error}", save_as="out"),
         STOP,
     )
-    async with scene(workflow, says("sorry"), tools=[tool]) as here:
-        await begin(here)
+    async with running(workflow, says("sorry"), tools=[tool], input="tidy") as here:
         for seconds in (10, 20):
             await rounds()
             here.clock.jump(seconds - 1)
@@ -250,8 +244,9 @@ async def test_a_state_that_takes_too_long_is_cut() -> None:
         state("short", agent="dude", prompt="Shorter.", save_as="out"),
         STOP,
     )
-    async with scene(workflow, says("Once upon", gate=gate, after=1), says("Hm.")) as here:
-        await begin(here)
+    async with running(
+        workflow, says("Once upon", gate=gate, after=1), says("Hm."), input="tidy"
+    ) as here:
         await gate.reached()
         await rounds()
         here.clock.jump(31)
@@ -273,8 +268,7 @@ async def test_a_state_is_visited_so_often_and_no_more() -> None:
             catch=[{"on": ["max_visits"], "to": "stop"}],
         ),
     )
-    async with scene(workflow, says("a"), says("b")) as here:
-        await begin(here)
+    async with running(workflow, says("a"), says("b"), input="tidy") as here:
         run = await end(here)
 
         assert run.status == "finished"
@@ -297,8 +291,9 @@ async def test_a_budget_ends_the_work() -> None:
 async def test_a_structured_reply_is_asked_for_until_it_fits() -> None:
     schema = {"type": "array", "items": {"type": "string"}}
     workflow = flow(state("start", agent="dude", output_schema=schema, save_as="out"), STOP)
-    async with scene(workflow, says("a, b"), calls(call("submit", value=["a", "b"]))) as here:
-        await begin(here)
+    async with running(
+        workflow, says("a, b"), calls(call("submit", value=["a", "b"])), input="tidy"
+    ) as here:
         run = await end(here)
 
         assert run.output == ["a", "b"]
@@ -312,8 +307,9 @@ async def test_words_lead_to_the_resume_of_the_state_and_back() -> None:
         state("listen", agent="dude", next="$interrupted"),
         STOP,
     )
-    async with scene(workflow, says("Once", gate=gate), says("Yes."), says("Twice")) as here:
-        await begin(here)
+    async with running(
+        workflow, says("Once", gate=gate), says("Yes."), says("Twice"), input="tidy"
+    ) as here:
         await gate.reached()
         await here.machine.say("shorter!")
         run = await end(here)
@@ -331,8 +327,7 @@ async def test_a_once_call_of_a_state_that_was_cut_is_never_made_again_by_itself
         state("resume", agent="dude", next="$interrupted"),
         STOP,
     )
-    async with scene(workflow, says("Going on."), tools=[tool]) as here:
-        await begin(here)
+    async with running(workflow, says("Going on."), tools=[tool], input="tidy") as here:
         await gate.reached()
         await here.machine.say("wait")
         await rounds()

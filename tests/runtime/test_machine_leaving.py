@@ -21,6 +21,7 @@ from machine_kit import (
     flow,
     replayed,
     rounds,
+    running,
     scene,
 )
 
@@ -97,8 +98,9 @@ async def died(machine: WorkflowStateMachine) -> None:
 
 async def test_a_streaming_reply_is_cut_off_and_what_was_shown_of_it_is_kept() -> None:
     gate = Gate()
-    async with scene(PLAIN, says("one ", "two", gate=gate, after=1), is_journaled=False) as here:
-        await here.machine.start("tidy")
+    async with running(
+        PLAIN, says("one ", "two", gate=gate, after=1), is_journaled=False, input="tidy"
+    ) as here:
         await gate.reached()
         run = await left(here)
 
@@ -116,8 +118,9 @@ async def test_a_streaming_reply_is_cut_off_and_what_was_shown_of_it_is_kept() -
 
 async def test_a_reply_of_which_nothing_was_shown_is_asked_for_again() -> None:
     gate = Gate()
-    async with scene(PLAIN, says("one", gate=gate, after=0), is_journaled=False) as here:
-        await here.machine.start("tidy")
+    async with running(
+        PLAIN, says("one", gate=gate, after=0), is_journaled=False, input="tidy"
+    ) as here:
         await gate.reached()
         await left(here)
 
@@ -133,8 +136,7 @@ async def test_a_reply_of_which_nothing_was_shown_is_asked_for_again() -> None:
 async def test_what_is_shown_is_journaled_at_most_a_second_later_and_only_what_is_new() -> None:
     first = Gate()
     held = Scripted(pieces=("one ", "two ", "three ", "four"), gate=first, gate_after=2)
-    async with scene(PLAIN, held) as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, held, input="tidy") as here:
         await first.reached()
         assert here.told.of(e.ReplyShown) == []
 
@@ -155,10 +157,9 @@ async def test_what_is_shown_is_journaled_at_most_a_second_later_and_only_what_i
 async def test_a_crash_keeps_what_was_checkpointed_and_never_runs_half_a_call() -> None:
     gate = Gate()
     held = Scripted(pieces=("I look. ",), calls=(call("look"),), gate=gate)
-    async with scene(
-        PLAIN, held, tools=[FakeTool(name="look", effect="once")], is_journaled=False
+    async with running(
+        PLAIN, held, tools=[FakeTool(name="look", effect="once")], is_journaled=False, input="tidy"
     ) as here:
-        await here.machine.start("tidy")
         await gate.reached()
         here.clock.jump(CHECKPOINT_S)
         await rounds()
@@ -200,8 +201,7 @@ async def test_a_chat_holds_after_a_crash_as_after_esc_and_the_next_words_go_on(
 async def test_a_checkpoint_without_room_is_made_later_and_nothing_of_it_is_lost() -> None:
     gate, journal = Gate(), FakeJournal()
     held = Scripted(pieces=("one ", "two ", "three"), gate=gate, gate_after=2)
-    async with scene(PLAIN, held, journal=journal) as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, held, journal=journal, input="tidy") as here:
         await gate.reached()
         journal.trouble = FULL
         here.clock.jump(CHECKPOINT_S)
@@ -239,8 +239,7 @@ async def test_a_handler_is_dropped_and_called_again(is_async: bool) -> None:
 
     workflow = flow({**START, "pre_handler": "go"})
     handlers = {"go": waits if is_async else blocks}
-    async with scene(workflow, handlers=handlers, is_journaled=False) as here:
-        await here.machine.start()
+    async with running(workflow, handlers=handlers, is_journaled=False) as here:
         await reached.wait()
         run = await left(here)
         assert (run.visit.phase, run.common_data) == ("pre", {})
@@ -254,8 +253,9 @@ async def test_a_handler_is_dropped_and_called_again(is_async: bool) -> None:
 async def test_a_read_tool_is_cancelled_and_called_again() -> None:
     gate = Gate()
     look = FakeTool(name="look", gate=gate)
-    async with scene(PLAIN, call("look", n=1), tools=[look], is_journaled=False) as here:
-        await here.machine.start("tidy")
+    async with running(
+        PLAIN, call("look", n=1), tools=[look], is_journaled=False, input="tidy"
+    ) as here:
         await gate.reached()
         run = await left(here)
         assert run.visit.turn is not None
@@ -273,8 +273,9 @@ async def test_a_read_tool_is_cancelled_and_called_again() -> None:
 async def test_a_once_tool_that_listens_is_stopped_softly_and_its_end_is_journaled() -> None:
     gate = Gate()
     shell = FakeTool(name="shell", effect="once", gate=gate)
-    async with scene(PLAIN, call("shell"), tools=[shell], is_journaled=False) as here:
-        await here.machine.start("tidy")
+    async with running(
+        PLAIN, call("shell"), tools=[shell], is_journaled=False, input="tidy"
+    ) as here:
         await gate.reached()
         run = await left(here)
         assert here.tools.calls[0].ended == "stopped"
@@ -289,8 +290,9 @@ async def test_a_once_tool_that_listens_is_stopped_softly_and_its_end_is_journal
 async def test_a_once_tool_that_does_not_listen_is_cut_off_and_unknown() -> None:
     gate = Gate()
     shell = FakeTool(name="shell", effect="once", gate=gate, when_stopped=None)
-    async with scene(PLAIN, call("shell"), tools=[shell], is_journaled=False) as here:
-        await here.machine.start("tidy")
+    async with running(
+        PLAIN, call("shell"), tools=[shell], is_journaled=False, input="tidy"
+    ) as here:
         await gate.reached()
         leaving = asyncio.ensure_future(left(here))
         await rounds()
@@ -316,8 +318,7 @@ async def test_each_tool_ends_by_its_own_rule_and_none_begins_that_had_to_wait(
     gate = Gate()
     tool = FakeTool(name="tool", effect=effect, gate=gate)
     script = calls(call("tool", n=1), call("tool", n=2))
-    async with scene(PLAIN, script, tools=[tool], is_journaled=False) as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, script, tools=[tool], is_journaled=False, input="tidy") as here:
         await rounds()
         run = await left(here)
 
@@ -332,8 +333,7 @@ async def test_each_tool_ends_by_its_own_rule_and_none_begins_that_had_to_wait(
 
 
 async def test_a_run_at_rest_is_left_at_once_and_its_question_stays() -> None:
-    async with scene(RESUMING, asks("Which?"), is_journaled=False) as here:
-        await here.machine.start("tidy")
+    async with running(RESUMING, asks("Which?"), is_journaled=False, input="tidy") as here:
         await here.machine.settled()
         question = here.question()
         assert (await left(here)).is_parked
@@ -344,8 +344,7 @@ async def test_a_run_at_rest_is_left_at_once_and_its_question_stays() -> None:
 
 
 async def test_what_came_before_leaving_is_taken() -> None:
-    async with scene(PLAIN, asks("Which?"), is_journaled=False) as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, asks("Which?"), is_journaled=False, input="tidy") as here:
         await here.machine.settled()
         said = asyncio.ensure_future(here.machine.say("src"))
         await asyncio.sleep(0)
@@ -356,8 +355,7 @@ async def test_what_came_before_leaving_is_taken() -> None:
 
 
 async def test_words_after_leaving_are_not_taken() -> None:
-    async with scene(PLAIN, asks("Which?"), is_journaled=False) as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, asks("Which?"), is_journaled=False, input="tidy") as here:
         await here.machine.settled()
         before = await left(here)
         receipt = await here.machine.say("src")
@@ -374,8 +372,7 @@ async def test_leaving_while_an_append_is_under_way_waits_for_it() -> None:
         run.common_data["a"] = 1
 
     workflow = flow({**START, "pre_handler": "go"})
-    async with scene(workflow, journal=journal, handlers={"go": go}, is_journaled=False) as here:
-        await here.machine.start()
+    async with running(workflow, journal=journal, handlers={"go": go}, is_journaled=False) as here:
         await disk.reached()
         leaving = asyncio.ensure_future(left(here))
         await rounds()
@@ -388,8 +385,7 @@ async def test_leaving_while_an_append_is_under_way_waits_for_it() -> None:
 
 
 async def test_leaving_twice_and_leaving_what_has_ended_is_nothing() -> None:
-    async with scene(PLAIN, "Done.") as here:
-        await here.machine.start()
+    async with running(PLAIN, "Done.") as here:
         await here.machine.wait()
         assert here.machine.is_closed
         assert await here.machine.leave() == here.run
@@ -424,8 +420,7 @@ async def test_leaving_while_it_starts_leaves_a_run_that_has_begun() -> None:
 async def test_a_run_that_cannot_be_journaled_is_not_taken_up() -> None:
     for trouble in (FULL, WorldTrouble("The disk is broken."), JournalMoved("Moved.")):
         journal = FakeJournal()
-        async with scene(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
-            await here.machine.start()
+        async with running(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
             await here.machine.settled()
             run = await left(here)
             kept = await journal.read(run.id)
@@ -444,8 +439,7 @@ async def test_a_run_that_cannot_be_journaled_is_not_taken_up() -> None:
 
 
 async def test_what_does_not_fit_is_refused_before_anything_is_done() -> None:
-    async with scene(PLAIN, asks("Which?"), is_journaled=False) as here:
-        await here.machine.start()
+    async with running(PLAIN, asks("Which?"), is_journaled=False) as here:
         await here.machine.settled()
         await left(here)
         with pytest.raises(UserMistake, match="'start' has another agent"):
@@ -453,8 +447,7 @@ async def test_what_does_not_fit_is_refused_before_anything_is_done() -> None:
 
 
 async def test_a_machine_goes_on_with_one_run_once() -> None:
-    async with scene(PLAIN, asks("Which?"), "Done.", is_journaled=False) as here:
-        await here.machine.start()
+    async with running(PLAIN, asks("Which?"), "Done.", is_journaled=False) as here:
         await here.machine.settled()
         with pytest.raises(UserMistake):
             await here.machine.resume(here.run, was_cut=True)
@@ -463,8 +456,9 @@ async def test_a_machine_goes_on_with_one_run_once() -> None:
 async def test_after_a_crash_the_person_says_what_became_of_a_call() -> None:
     gate = Gate()
     shell = FakeTool(name="shell", effect="once", gate=gate)
-    async with scene(PLAIN, call("shell"), tools=[shell], is_journaled=False) as here:
-        await here.machine.start("tidy")
+    async with running(
+        PLAIN, call("shell"), tools=[shell], is_journaled=False, input="tidy"
+    ) as here:
         await gate.reached()
         await died(here.machine)
         again = FakeTools(FakeTool(name="shell", effect="once"))
@@ -479,8 +473,7 @@ async def test_after_a_crash_the_person_says_what_became_of_a_call() -> None:
 
 
 async def test_a_run_that_crashes_five_times_waits_until_a_person_says_so() -> None:
-    async with scene(PLAIN, says("x", gate=Gate()), is_journaled=False) as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, says("x", gate=Gate()), is_journaled=False, input="tidy") as here:
         await died(here.machine)
         for _ in range(4):
             machine, _, model = await taken_up(here, says("x", gate=Gate()), was_cut=True)
@@ -514,8 +507,9 @@ async def test_what_a_look_at_a_call_came_to_waits_for_room_too() -> None:
         return Review()
 
     tool = FakeTool(name="shell", effect="once", review=fills_up)
-    async with scene(PLAIN, call("shell"), "Done.", tools=[tool], journal=journal) as here:
-        await here.machine.start("tidy")
+    async with running(
+        PLAIN, call("shell"), "Done.", tools=[tool], journal=journal, input="tidy"
+    ) as here:
         await stalled(here)
         assert here.run.status == "running"
         journal.trouble = None
@@ -525,8 +519,7 @@ async def test_what_a_look_at_a_call_came_to_waits_for_room_too() -> None:
 
 async def test_what_an_effect_came_to_is_kept_once_there_is_room() -> None:
     journal, gate = FakeJournal(), Gate()
-    async with scene(PLAIN, says("Done.", gate=gate), journal=journal) as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, says("Done.", gate=gate), journal=journal, input="tidy") as here:
         await gate.reached()
         journal.trouble = FULL
         gate.open()
@@ -549,8 +542,9 @@ async def test_what_an_effect_came_to_is_kept_once_there_is_room() -> None:
 async def test_the_result_of_a_once_call_is_kept_once_there_is_room() -> None:
     journal, gate = FakeJournal(), Gate()
     shell = FakeTool(name="shell", effect="once", gate=gate, answer="made")
-    async with scene(PLAIN, call("shell"), "Done.", tools=[shell], journal=journal) as here:
-        await here.machine.start("tidy")
+    async with running(
+        PLAIN, call("shell"), "Done.", tools=[shell], journal=journal, input="tidy"
+    ) as here:
         await gate.reached()
         journal.trouble = FULL
         gate.open()
@@ -571,8 +565,7 @@ async def test_a_handler_taken_in_its_own_task_stalls_as_well() -> None:
         run.common_data["a"] = 1
 
     workflow = flow({**START, "pre_handler": "go"})
-    async with scene(workflow, "Done.", handlers={"go": go}, journal=journal) as here:
-        await here.machine.start()
+    async with running(workflow, "Done.", handlers={"go": go}, journal=journal) as here:
         await gate.reached()
         journal.trouble = FULL
         gate.open()
@@ -586,8 +579,7 @@ async def test_a_handler_taken_in_its_own_task_stalls_as_well() -> None:
 
 async def test_words_while_there_is_no_room_are_refused_and_nothing_is_kept() -> None:
     journal, gate = FakeJournal(), Gate()
-    async with scene(RESUMING, says("Done.", gate=gate), journal=journal) as here:
-        await here.machine.start("tidy")
+    async with running(RESUMING, says("Done.", gate=gate), journal=journal, input="tidy") as here:
         await gate.reached()
         journal.trouble = FULL
         gate.open()
@@ -610,10 +602,9 @@ async def test_words_while_there_is_no_room_are_refused_and_nothing_is_kept() ->
 
 async def test_words_that_met_the_full_disk_leave_the_run_as_it_was_and_alive() -> None:
     journal, gate = FakeJournal(), Gate()
-    async with scene(
-        RESUMING, says("one ", "two ", "three", gate=gate, after=1), journal=journal
+    async with running(
+        RESUMING, says("one ", "two ", "three", gate=gate, after=1), journal=journal, input="tidy"
     ) as here:
-        await here.machine.start("tidy")
         await gate.reached()
         before = here.run
         journal.trouble = FULL
@@ -632,8 +623,7 @@ async def test_words_that_met_the_full_disk_leave_the_run_as_it_was_and_alive() 
 async def test_the_same_words_are_taken_when_said_again() -> None:
     journal, gate = FakeJournal(), Gate()
     script = says("one", gate=gate), "I see.", "Done."
-    async with scene(RESUMING, *script, journal=journal) as here:
-        await here.machine.start("tidy")
+    async with running(RESUMING, *script, journal=journal, input="tidy") as here:
         await gate.reached()
         journal.trouble = FULL
         with pytest.raises(JournalFull):
@@ -646,8 +636,7 @@ async def test_the_same_words_are_taken_when_said_again() -> None:
 
 async def test_words_said_in_the_very_append_that_finds_no_room_are_refused() -> None:
     journal, gate, disk = FakeJournal(), Gate(), Gate()
-    async with scene(RESUMING, says("Done.", gate=gate), journal=journal) as here:
-        await here.machine.start("tidy")
+    async with running(RESUMING, says("Done.", gate=gate), journal=journal, input="tidy") as here:
         await gate.reached()
         journal.gate = disk
         gate.open()
@@ -668,14 +657,14 @@ async def test_a_run_is_left_while_there_is_no_room_as_if_the_process_had_died()
     journal, gate = FakeJournal(), Gate()
     shell = FakeTool(name="shell", effect="once", gate=gate)
     script = calls(call("shell"), call("look"))
-    async with scene(
+    async with running(
         PLAIN,
         script,
         tools=[shell, FakeTool(name="look", gate=gate)],
         journal=journal,
         is_journaled=False,
+        input="tidy",
     ) as here:
-        await here.machine.start("tidy")
         await rounds()
         journal.trouble = FULL
         gate.open()
@@ -694,8 +683,7 @@ async def test_a_run_is_left_while_there_is_no_room_as_if_the_process_had_died()
 async def test_a_start_without_room_is_seen_to_fail_and_journals_nothing() -> None:
     journal = FakeJournal()
     journal.trouble = FULL
-    async with scene(PLAIN, journal=journal, is_journaled=False) as here:
-        await here.machine.start()
+    async with running(PLAIN, journal=journal, is_journaled=False) as here:
         journal.trouble = None
         run = await here.machine.wait()
 
@@ -714,8 +702,7 @@ async def test_the_end_of_a_run_that_never_began_is_not_journaled() -> None:
 
     journal = Once()
     journal.trouble = FULL
-    async with scene(PLAIN, journal=journal, is_journaled=False) as here:
-        await here.machine.start()
+    async with running(PLAIN, journal=journal, is_journaled=False) as here:
         assert (await here.machine.wait()).error == FULL.what
         assert await journal.read(here.machine.id) == []
 
@@ -725,8 +712,9 @@ async def test_the_end_of_a_run_that_never_began_is_not_journaled() -> None:
 
 async def test_a_run_another_process_took_is_let_go_of_and_has_not_failed() -> None:
     journal, gate = FakeJournal(), Gate()
-    async with scene(PLAIN, says("Done.", gate=gate), journal=journal, is_journaled=False) as here:
-        await here.machine.start("tidy")
+    async with running(
+        PLAIN, says("Done.", gate=gate), journal=journal, is_journaled=False, input="tidy"
+    ) as here:
         await gate.reached()
         before = here.run
         journal.trouble = JournalMoved("Another has it.")
@@ -748,8 +736,7 @@ async def test_a_run_that_is_taken_after_an_error_it_caught_has_not_failed() -> 
     journal = FakeJournal()
     workflow = flow({**START, "on_failure": "after"}, {"name": "after", "agent": "dude"})
     model = (Scripted(error=WorldTrouble("The line is dead.")), asks("Which?"))
-    async with scene(workflow, *model, journal=journal, is_journaled=False) as here:
-        await here.machine.start()
+    async with running(workflow, *model, journal=journal, is_journaled=False) as here:
         await here.machine.settled()
         journal.trouble = JournalMoved("Another has it.")
         receipt = await here.machine.say("src")
@@ -759,8 +746,7 @@ async def test_a_run_that_is_taken_after_an_error_it_caught_has_not_failed() -> 
 
 async def test_whoever_speaks_when_it_turns_out_is_told() -> None:
     journal = FakeJournal()
-    async with scene(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
-        await here.machine.start()
+    async with running(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
         await here.machine.settled()
         journal.trouble = JournalMoved("Another has it.")
         receipt = await here.machine.say("src")

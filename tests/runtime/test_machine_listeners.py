@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from deadline import DEADLINE_S, until
-from machine_kit import PLAIN, RESUMING, rounds, scene
+from machine_kit import PLAIN, RESUMING, rounds, running, scene
 
 from midstream.core.events import AnyFact
 from midstream.core.notices import AgentThinking, Envelope, ListenerFailed
@@ -205,8 +205,7 @@ async def test_listening_needs_no_loop_and_a_run_that_never_begins_leaves_nothin
 
 async def test_a_listener_that_comes_after_the_end_hears_nothing() -> None:
     heard: list[Envelope] = []
-    async with scene(PLAIN, "Done.") as here:
-        await here.machine.start()
+    async with running(PLAIN, "Done.") as here:
         await here.machine.wait()
         here.machine.on("*", heard.append)
         await rounds()
@@ -252,8 +251,7 @@ async def test_events_yield_every_event_and_end_with_the_run() -> None:
 
 
 async def test_events_begun_late_yield_every_fact_first() -> None:
-    async with scene(PLAIN, asks("Which?"), says("a", "b")) as here:
-        await here.machine.start()
+    async with running(PLAIN, asks("Which?"), says("a", "b")) as here:
         await here.machine.settled()
         reading = asyncio.ensure_future(collected(here.machine.events()))
         await rounds(2)
@@ -264,8 +262,7 @@ async def test_events_begun_late_yield_every_fact_first() -> None:
 
 
 async def test_events_begun_after_the_end_yield_every_fact() -> None:
-    async with scene(PLAIN, "Done.") as here:
-        await here.machine.start()
+    async with running(PLAIN, "Done.") as here:
         await here.machine.wait()
 
         assert await collected(here.machine.events()) == facts_of(here.told.events)
@@ -273,8 +270,7 @@ async def test_events_begun_after_the_end_yield_every_fact() -> None:
 
 
 async def test_events_left_early_are_forgotten() -> None:
-    async with scene(PLAIN, asks("Which?"), "Done.") as here:
-        await here.machine.start()
+    async with running(PLAIN, asks("Which?"), "Done.") as here:
         events = here.machine.events()
         first = await anext(events)
         await events.aclose()
@@ -287,8 +283,7 @@ async def test_events_left_early_are_forgotten() -> None:
 
 async def test_events_read_slowly_have_no_gap_and_nothing_twice() -> None:
     journal = FakeJournal()
-    async with scene(RESUMING, asks("Which?"), "Done.", journal=journal) as here:
-        await here.machine.start()
+    async with running(RESUMING, asks("Which?"), "Done.", journal=journal) as here:
         seen = list[Envelope]()
         async for event in here.machine.events():
             seen.append(event)
@@ -301,8 +296,7 @@ async def test_events_read_slowly_have_no_gap_and_nothing_twice() -> None:
 
 async def test_events_of_a_run_whose_journal_failed_end() -> None:
     journal = FakeJournal()
-    async with scene(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
-        await here.machine.start()
+    async with running(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
         await here.machine.settled()
         reading = asyncio.ensure_future(collected(here.machine.events()))
         await rounds(2)
@@ -337,8 +331,7 @@ class SlowToRead(FakeJournal):
 
 async def test_facts_told_while_the_journal_is_read_come_once() -> None:
     journal = SlowToRead()
-    async with scene(PLAIN, asks("Which?"), "Done.", journal=journal) as here:
-        await here.machine.start()
+    async with running(PLAIN, asks("Which?"), "Done.", journal=journal) as here:
         reading = asyncio.ensure_future(collected(here.machine.events()))
         await journal.reading.reached()
         await here.machine.settled()

@@ -1,6 +1,6 @@
 """Minutes of a budget, by the clock: told while a run is at work, kept when it goes on elsewhere."""
 
-from machine_kit import START, Scene, flow, replayed, rounds, scene
+from machine_kit import START, Scene, flow, replayed, rounds, running, scene
 
 from midstream.core.events import TimeSpent
 from midstream.core.question import STOP_THERE, Decision
@@ -26,8 +26,7 @@ async def journaled(here: Scene) -> Run:
 async def test_a_run_asks_once_its_minutes_are_over() -> None:
     gates = [Gate(), Gate()]
     workflow = flow(LOOPING, budget={"minutes": 2})
-    async with scene(workflow, *map(slow, gates)) as here:
-        await here.machine.start("tidy")
+    async with running(workflow, *map(slow, gates), input="tidy") as here:
         for gate in gates:
             await gate.reached()
             here.clock.jump(60)
@@ -42,8 +41,9 @@ async def test_a_run_asks_once_its_minutes_are_over() -> None:
 async def test_an_hour_before_a_yes_does_not_count() -> None:
     workflow = flow(LOOPING, budget={"minutes": 2})
     gate = Gate()
-    async with scene(workflow, calls(call("write")), slow(gate), tools=[WRITE]) as here:
-        await here.machine.start("tidy")
+    async with running(
+        workflow, calls(call("write")), slow(gate), tools=[WRITE], input="tidy"
+    ) as here:
         await here.machine.settled()
         here.clock.jump(3600)
         await here.machine.approve(here.question(), Decision(granted=True))
@@ -55,8 +55,7 @@ async def test_an_hour_before_a_yes_does_not_count() -> None:
 async def test_time_at_work_is_kept_when_the_run_goes_on_elsewhere() -> None:
     gate, again = Gate(), Gate()
     workflow = flow(LOOPING, budget={"minutes": 2})
-    async with scene(workflow, slow(gate), slow(again), is_journaled=False) as here:
-        await here.machine.start("tidy")
+    async with running(workflow, slow(gate), slow(again), is_journaled=False, input="tidy") as here:
         await gate.reached()
         here.clock.jump(90)
         left = await here.machine.leave()
@@ -80,8 +79,9 @@ async def test_time_at_work_is_kept_when_the_run_goes_on_elsewhere() -> None:
 async def test_a_full_disk_keeps_nobody_from_leaving() -> None:
     gate, journal = Gate(), FakeJournal()
     workflow = flow(LOOPING, budget={"minutes": 2})
-    async with scene(workflow, slow(gate), journal=journal, is_journaled=False) as here:
-        await here.machine.start("tidy")
+    async with running(
+        workflow, slow(gate), journal=journal, is_journaled=False, input="tidy"
+    ) as here:
         await gate.reached()
         here.clock.jump(90)
         journal.trouble = JournalFull("There is no room.", hint="Make room.")
@@ -94,8 +94,7 @@ async def test_a_full_disk_keeps_nobody_from_leaving() -> None:
 async def test_a_clock_that_is_set_back_takes_nothing_away() -> None:
     gate, second = Gate(), Gate()
     workflow = flow(LOOPING, budget={"minutes": 9})
-    async with scene(workflow, slow(gate), slow(second)) as here:
-        await here.machine.start("tidy")
+    async with running(workflow, slow(gate), slow(second), input="tidy") as here:
         await gate.reached()
         here.clock.jump(90)
         await here.machine.say("later", policy="queue")
@@ -121,8 +120,7 @@ async def test_nothing_is_told_where_no_budget_counts_minutes() -> None:
 async def test_short_times_are_told_together() -> None:
     workflow = flow(LOOPING, budget={"minutes": 2})
     gates = [Gate() for _ in range(5)]
-    async with scene(workflow, *map(slow, gates), says("end")) as here:
-        await here.machine.start("tidy")
+    async with running(workflow, *map(slow, gates), says("end"), input="tidy") as here:
         for gate in gates[:4]:
             await gate.reached()
             here.clock.jump(0.4)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from machine_kit import PLAIN, RESUMING, flow, scene
+from machine_kit import PLAIN, RESUMING, flow, running, scene
 
 from midstream.core import events as e
 from midstream.core.question import Decision
@@ -29,8 +29,7 @@ def terminal(**more: Any) -> FakeTool:
 
 async def test_a_call_that_needs_nothing_is_made_unasked() -> None:
     tool = FakeTool(name="run", effect="once", review=Review(), answer="ran")
-    async with scene(PLAIN, call("run", command="ls"), "Done.", tools=[tool]) as here:
-        await here.machine.start()
+    async with running(PLAIN, call("run", command="ls"), "Done.", tools=[tool]) as here:
         await here.machine.wait()
 
         assert [called.ended for called in here.tools.calls] == ["completed"]
@@ -38,8 +37,7 @@ async def test_a_call_that_needs_nothing_is_made_unasked() -> None:
 
 
 async def test_an_approval_shows_what_would_happen_and_why_it_is_asked() -> None:
-    async with scene(PLAIN, call("run", command="make"), "Done.", tools=[terminal()]) as here:
-        await here.machine.start()
+    async with running(PLAIN, call("run", command="make"), "Done.", tools=[terminal()]) as here:
         await here.machine.settled()
         asked = here.run.inbox.open_questions[0]
         assert asked.text == "run\n$ exec: make"
@@ -55,8 +53,7 @@ async def test_an_approval_shows_what_would_happen_and_why_it_is_asked() -> None
 async def test_a_refused_call_tells_the_model_which_rule_refused_it() -> None:
     no = Review(kind="deny", reason="exec: rm is denied by your rules.", hint="Remove the rule.")
     tool = FakeTool(name="run", effect="once", review=no)
-    async with scene(PLAIN, call("run"), "Fine.", tools=[tool]) as here:
-        await here.machine.start()
+    async with running(PLAIN, call("run"), "Fine.", tools=[tool]) as here:
         await here.machine.wait()
 
         assert here.tools.calls == []
@@ -69,8 +66,7 @@ async def test_a_grant_for_the_run_is_the_capability_and_not_the_tool() -> None:
     two = calls(call("run", command="make"), call("run", command="make"))
     other = call("run", command="rm")
     script = (two, call("run", command="make"), other, "Done.")
-    async with scene(PLAIN, *script, tools=[terminal()]) as here:
-        await here.machine.start()
+    async with running(PLAIN, *script, tools=[terminal()]) as here:
         await here.machine.settled()
         await here.machine.approve(
             here.run.inbox.open_questions[0].id, Decision(granted=True, for_run=True)
@@ -97,8 +93,7 @@ async def test_what_was_granted_can_be_taken_back() -> None:
 
 
 async def test_a_person_may_change_a_call_before_it_is_made() -> None:
-    async with scene(PLAIN, call("run", command="rm -rf /"), "Ok.", tools=[terminal()]) as here:
-        await here.machine.start()
+    async with running(PLAIN, call("run", command="rm -rf /"), "Ok.", tools=[terminal()]) as here:
         await here.machine.settled()
         await here.machine.approve(
             here.question(), Decision(granted=True, edited={"command": "ls"})
@@ -114,8 +109,7 @@ async def test_a_person_may_change_a_call_before_it_is_made() -> None:
 
 async def test_what_a_person_does_not_change_of_a_call_stays() -> None:
     asked = call("run", command="rm -rf /", timeout_s=5)
-    async with scene(PLAIN, asked, "Ok.", tools=[terminal()]) as here:
-        await here.machine.start()
+    async with running(PLAIN, asked, "Ok.", tools=[terminal()]) as here:
         await here.machine.settled()
         await here.machine.approve(
             here.question(), Decision(granted=True, edited={"command": "ls"})
@@ -148,8 +142,7 @@ async def test_a_changed_call_that_is_denied_is_not_made() -> None:
         return asking(arguments, context)
 
     tool = FakeTool(name="run", effect="once", review=review)
-    async with scene(PLAIN, call("run", command="ls"), "Ok.", tools=[tool]) as here:
-        await here.machine.start()
+    async with running(PLAIN, call("run", command="ls"), "Ok.", tools=[tool]) as here:
         await here.machine.settled()
         await here.machine.approve(
             here.question(), Decision(granted=True, edited={"command": "evil"})
@@ -173,10 +166,9 @@ async def test_where_nobody_can_say_yes_the_refusal_says_what_to_allow() -> None
 
 
 async def test_words_during_a_review_stop_the_call_before_it_is_made() -> None:
-    async with scene(
+    async with running(
         RESUMING, call("run", command="make"), "Noted.", "Done.", tools=[terminal()]
     ) as here:
-        await here.machine.start()
         await here.machine.settled()
         question = here.question()
         await here.machine.say("stop that")
@@ -189,8 +181,7 @@ async def test_words_during_a_review_stop_the_call_before_it_is_made() -> None:
 
 async def test_a_tool_state_is_asked_about_like_an_agents_call() -> None:
     workflow = flow({"name": "start", "tool": "run", "arguments": {"command": "make"}})
-    async with scene(workflow, tools=[terminal()]) as here:
-        await here.machine.start()
+    async with running(workflow, tools=[terminal()]) as here:
         await here.machine.settled()
         await here.machine.approve(here.question(), Decision(granted=True))
         await here.machine.wait()
@@ -219,8 +210,7 @@ async def test_a_review_that_goes_wrong_allows_nothing(broken: Exception | None)
         raise broken
 
     tool = FakeTool(name="run", effect="once", review=review)
-    async with scene(PLAIN, call("run"), "Fine.", tools=[tool]) as here:
-        await here.machine.start()
+    async with running(PLAIN, call("run"), "Fine.", tools=[tool]) as here:
         await here.machine.wait()
 
         assert here.tools.calls == []

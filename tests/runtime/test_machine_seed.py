@@ -3,7 +3,7 @@
 import asyncio
 
 import msgspec
-from machine_kit import PLAIN, RESUMING, START, flow, rounds, scene
+from machine_kit import PLAIN, RESUMING, START, flow, rounds, running, scene
 
 from midstream.core.events import AgentResponded, InputDisposed, Interrupted, ToolReturned
 from midstream.core.question import Decision
@@ -19,8 +19,7 @@ async def test_a_run_goes_through_its_states_to_its_output() -> None:
         {"name": "start", "agent": "dude", "next": "criticise"},
         {"name": "criticise", "agent": "critic"},
     )
-    async with scene(workflow, "A pond.", "Too old.") as here:
-        await here.machine.start("a haiku")
+    async with running(workflow, "A pond.", "Too old.", input="a haiku") as here:
         run = await here.machine.wait()
 
         assert (run.status, run.output) == ("finished", "Too old.")
@@ -35,8 +34,7 @@ async def test_an_agent_on_the_users_side_sees_the_sides_swapped() -> None:
         {"name": "again", "agent": "dude"},
         contexts=[{"name": "talk", "starting_messages": [{"role": "system", "content": "Be."}]}],
     )
-    async with scene(workflow, "A pond.", "Too old.", "A lake.") as here:
-        await here.machine.start("a haiku")
+    async with running(workflow, "A pond.", "Too old.", "A lake.", input="a haiku") as here:
         await here.machine.wait()
 
         assert here.model.asked[1].words() == [
@@ -64,8 +62,7 @@ async def test_a_long_context_loses_its_oldest_messages_first() -> None:
             }
         ],
     )
-    async with scene(workflow, "123456", "ok") as here:
-        await here.machine.start("a haiku")
+    async with running(workflow, "123456", "ok", input="a haiku") as here:
         await here.machine.wait()
 
         assert here.model.asked[1].words() == [("system", "Be."), ("user", "123456")]
@@ -74,10 +71,9 @@ async def test_a_long_context_loses_its_oldest_messages_first() -> None:
 async def test_trimming_never_parts_a_call_from_its_result() -> None:
     workflow = flow(START, contexts=[{"name": "talk", "max_length": 30}])
     look = FakeTool(name="look", answer="x" * 20)
-    async with scene(
-        workflow, *[call("look", n=n) for n in range(3)], "done", tools=[look]
+    async with running(
+        workflow, *[call("look", n=n) for n in range(3)], "done", tools=[look], input="go"
     ) as here:
-        await here.machine.start("go")
         run = await here.machine.wait()
 
         assert run.status == "finished"
@@ -85,8 +81,7 @@ async def test_trimming_never_parts_a_call_from_its_result() -> None:
 
 
 async def test_a_question_parks_its_call_and_the_answer_is_its_result() -> None:
-    async with scene(PLAIN, asks("Which folder?"), "Fine.") as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, asks("Which folder?"), "Fine.", input="tidy") as here:
         parked = await here.machine.settled()
 
         assert parked.is_parked
@@ -103,8 +98,7 @@ async def test_a_question_parks_its_call_and_the_answer_is_its_result() -> None:
 async def test_a_question_parks_only_its_own_call() -> None:
     look = FakeTool(name="look", answer="seen")
     both = calls(call("look"), call("request_users_input", question="Which?"))
-    async with scene(PLAIN, both, "Fine.", tools=[look]) as here:
-        await here.machine.start()
+    async with running(PLAIN, both, "Fine.", tools=[look]) as here:
         await here.told.until("tool_returned", lambda event: event.name == "look")
         await here.machine.settled()
         await here.machine.say("that one", question=here.question())
@@ -116,8 +110,7 @@ async def test_a_question_parks_only_its_own_call() -> None:
 
 async def test_a_wrong_answer_leaves_the_question_open() -> None:
     question = asks("How many?", schema={"type": "integer", "minimum": 1})
-    async with scene(PLAIN, question, "Fine.") as here:
-        await here.machine.start()
+    async with running(PLAIN, question, "Fine.") as here:
         await here.machine.settled()
         wrong = await here.machine.say("many", question=here.question())
         still = await here.machine.say("0", question=here.question())
@@ -133,8 +126,7 @@ async def test_a_wrong_answer_leaves_the_question_open() -> None:
 
 
 async def test_choices_are_answered_by_word_or_number() -> None:
-    async with scene(PLAIN, asks("Which?", choices=["red", "blue"]), "Fine.") as here:
-        await here.machine.start()
+    async with running(PLAIN, asks("Which?", choices=["red", "blue"]), "Fine.") as here:
         await here.machine.settled()
         refused = await here.machine.say("green", question=here.question())
         await here.machine.say("2", question=here.question())
@@ -146,8 +138,7 @@ async def test_choices_are_answered_by_word_or_number() -> None:
 
 async def test_words_that_look_like_json_answer_a_question_for_words() -> None:
     question = asks("Which?", schema={"enum": ["1", "2"]})
-    async with scene(PLAIN, question, "Fine.") as here:
-        await here.machine.start()
+    async with running(PLAIN, question, "Fine.") as here:
         await here.machine.settled()
         receipt = await here.machine.say("2", question=here.question())
         await here.machine.wait()
@@ -157,8 +148,7 @@ async def test_words_that_look_like_json_answer_a_question_for_words() -> None:
 
 
 async def test_an_answer_to_a_closed_question_is_told_so() -> None:
-    async with scene(PLAIN, asks("Which?"), asks("And?"), "Fine.") as here:
-        await here.machine.start()
+    async with running(PLAIN, asks("Which?"), asks("And?"), "Fine.") as here:
         await here.machine.settled()
         first = here.question()
         await here.machine.say("one", question=first)
@@ -173,10 +163,9 @@ async def test_an_answer_to_a_closed_question_is_told_so() -> None:
 
 async def test_unasked_words_halt_the_reply_and_enter_resume() -> None:
     gate = Gate()
-    async with scene(
-        RESUMING, says("I will ", "do it", gate=gate, after=1), "Noted.", "Done."
+    async with running(
+        RESUMING, says("I will ", "do it", gate=gate, after=1), "Noted.", "Done.", input="tidy"
     ) as here:
-        await here.machine.start("tidy")
         await gate.reached()
         await here.machine.say("no, rename")
         run = await here.machine.wait()
@@ -197,8 +186,7 @@ async def test_unasked_words_halt_the_reply_and_enter_resume() -> None:
 
 async def test_without_a_resume_state_the_run_restarts_with_its_contexts() -> None:
     gate = Gate()
-    async with scene(PLAIN, says("I will ", gate=gate), "Renamed.") as here:
-        await here.machine.start("tidy")
+    async with running(PLAIN, says("I will ", gate=gate), "Renamed.", input="tidy") as here:
         await gate.reached()
         await here.machine.say("no, rename")
         run = await here.machine.wait()
@@ -215,8 +203,7 @@ async def test_without_a_resume_state_the_run_restarts_with_its_contexts() -> No
 async def test_nothing_is_shown_of_a_reply_after_it_was_halted() -> None:
     gate = Gate()
     stubborn = says("one ", "two ", "three", gate=gate, after=1)
-    async with scene(PLAIN, _stubborn(stubborn), "Renamed.") as here:
-        await here.machine.start()
+    async with running(PLAIN, _stubborn(stubborn), "Renamed.") as here:
         await gate.reached()
         await here.machine.say("no")
         gate.open()
@@ -231,8 +218,7 @@ async def test_nothing_is_shown_of_a_reply_after_it_was_halted() -> None:
 async def test_a_late_reply_changes_nothing() -> None:
     gate, after = Gate(), Gate()
     late = _stubborn(says("late", gate=gate, after=0))
-    async with scene(PLAIN, late, says("now", gate=after)) as here:
-        await here.machine.start()
+    async with running(PLAIN, late, says("now", gate=after)) as here:
         await gate.reached()
         await here.machine.say("no")
         await after.reached()
@@ -249,8 +235,7 @@ async def test_a_late_reply_changes_nothing() -> None:
 async def test_reading_tools_stop_at_once() -> None:
     gate = Gate()
     slow = FakeTool(name="look", gate=gate)
-    async with scene(RESUMING, call("look"), "Noted.", "Done.", tools=[slow]) as here:
-        await here.machine.start()
+    async with running(RESUMING, call("look"), "Noted.", "Done.", tools=[slow]) as here:
         await gate.reached()
         await here.machine.say("stop that")
         await here.machine.wait()
@@ -265,8 +250,7 @@ async def test_tools_that_act_once_stop_softly_and_say_what_came_of_it() -> None
     gate = Gate()
     ended = ToolOutcome(outcome="unknown", text="killed half-way")
     shell = FakeTool(name="shell", effect="once", gate=gate, when_stopped=ended)
-    async with scene(RESUMING, call("shell"), "Noted.", "Done.", tools=[shell]) as here:
-        await here.machine.start()
+    async with running(RESUMING, call("shell"), "Noted.", "Done.", tools=[shell]) as here:
         await gate.reached()
         await here.machine.say("stop that")
         await here.machine.wait()
@@ -287,8 +271,7 @@ async def test_words_during_a_soft_stop_join_the_halt() -> None:
         return "finished after all"
 
     deaf = FakeTool(name="shell", effect="once", answer=answer, when_stopped=None)
-    async with scene(RESUMING, call("shell"), "Noted.", "Done.", tools=[deaf]) as here:
-        await here.machine.start()
+    async with running(RESUMING, call("shell"), "Noted.", "Done.", tools=[deaf]) as here:
         await stopping.reached()
         await here.machine.say("no")
         await here.machine.say("rename")
@@ -303,8 +286,7 @@ async def test_words_during_a_soft_stop_join_the_halt() -> None:
 async def test_a_tool_that_does_not_listen_is_cut_off_in_the_end() -> None:
     gate = Gate()
     deaf = FakeTool(name="shell", effect="once", gate=gate, when_stopped=None)
-    async with scene(RESUMING, call("shell"), "Noted.", "Done.", tools=[deaf]) as here:
-        await here.machine.start()
+    async with running(RESUMING, call("shell"), "Noted.", "Done.", tools=[deaf]) as here:
         await gate.reached()
         await here.machine.say("stop that")
         await rounds()
@@ -318,8 +300,9 @@ async def test_a_tool_that_does_not_listen_is_cut_off_in_the_end() -> None:
 
 async def test_a_bare_stop_holds_until_the_next_words() -> None:
     gate = Gate()
-    async with scene(RESUMING, says("I will ", gate=gate), "Noted.", "Done.") as here:
-        await here.machine.start("tidy")
+    async with running(
+        RESUMING, says("I will ", gate=gate), "Noted.", "Done.", input="tidy"
+    ) as here:
         await gate.reached()
         await here.machine.halt()
         held = await here.machine.settled()
@@ -334,8 +317,7 @@ async def test_a_bare_stop_holds_until_the_next_words() -> None:
 
 
 async def test_a_bare_stop_of_what_waits_changes_nothing() -> None:
-    async with scene(flow(START, start_condition="on_user_input"), "Done.") as here:
-        await here.machine.start()
+    async with running(flow(START, start_condition="on_user_input"), "Done.") as here:
         await here.machine.halt()
 
         assert here.run.visit.phase == "waiting"
@@ -345,8 +327,7 @@ async def test_a_bare_stop_of_what_waits_changes_nothing() -> None:
 
 async def test_queued_words_wait_for_the_end_of_the_state() -> None:
     gate = Gate()
-    async with scene(RESUMING, says("Done", gate=gate), "Noted.", "ok") as here:
-        await here.machine.start()
+    async with running(RESUMING, says("Done", gate=gate), "Noted.", "ok") as here:
         await gate.reached()
         receipt = await here.machine.say("later", policy="queue")
         assert here.run.inbox.undelivered
@@ -360,8 +341,9 @@ async def test_queued_words_wait_for_the_end_of_the_state() -> None:
 
 async def test_steering_words_cut_a_reply_in_words_and_join_the_next_request() -> None:
     gate = Gate()
-    async with scene(RESUMING, says("I wi", "ll", gate=gate, after=1), "Renamed.") as here:
-        await here.machine.start("tidy")
+    async with running(
+        RESUMING, says("I wi", "ll", gate=gate, after=1), "Renamed.", input="tidy"
+    ) as here:
         await gate.reached()
         await here.machine.say("rename", policy="steer")
         run = await here.machine.wait()
@@ -375,8 +357,7 @@ async def test_steering_words_cut_a_reply_in_words_and_join_the_next_request() -
 async def test_steering_words_wait_for_tools_and_cut_nothing() -> None:
     gate = Gate()
     look = FakeTool(name="look", gate=gate)
-    async with scene(RESUMING, call("look"), "Renamed.", tools=[look]) as here:
-        await here.machine.start("tidy")
+    async with running(RESUMING, call("look"), "Renamed.", tools=[look], input="tidy") as here:
         await gate.reached()
         await here.machine.say("rename", policy="steer")
         gate.open()
@@ -388,8 +369,7 @@ async def test_steering_words_wait_for_tools_and_cut_nothing() -> None:
 
 async def test_a_state_may_refuse_words() -> None:
     gate = Gate()
-    async with scene(flow({**START, "on_input": "reject"}), says("ok", gate=gate)) as here:
-        await here.machine.start()
+    async with running(flow({**START, "on_input": "reject"}), says("ok", gate=gate)) as here:
         await gate.reached()
         receipt = await here.machine.say("stop")
 
@@ -400,8 +380,7 @@ async def test_a_state_may_refuse_words() -> None:
 
 async def test_withdrawn_words_have_no_effect() -> None:
     gate = Gate()
-    async with scene(RESUMING, says("Done", gate=gate)) as here:
-        await here.machine.start()
+    async with running(RESUMING, says("Done", gate=gate)) as here:
         await gate.reached()
         receipt = await here.machine.say("later", policy="queue")
         await here.machine.withdraw(receipt.input_id)
@@ -414,8 +393,7 @@ async def test_withdrawn_words_have_no_effect() -> None:
 
 async def test_a_call_that_needs_approval_waits_for_it() -> None:
     write = FakeTool(name="write", effect="once", needs_approval=True, answer="written")
-    async with scene(PLAIN, call("write", path="a"), "Done.", tools=[write]) as here:
-        await here.machine.start()
+    async with running(PLAIN, call("write", path="a"), "Done.", tools=[write]) as here:
         await here.machine.settled()
         assert here.tools.calls == []
         words = await here.machine.say("yes", question=here.question())
@@ -428,8 +406,7 @@ async def test_a_call_that_needs_approval_waits_for_it() -> None:
 
 async def test_a_refused_call_is_not_made_and_the_model_is_told() -> None:
     write = FakeTool(name="write", effect="once", needs_approval=True)
-    async with scene(PLAIN, call("write"), "Fine.", tools=[write]) as here:
-        await here.machine.start()
+    async with running(PLAIN, call("write"), "Fine.", tools=[write]) as here:
         await here.machine.settled()
         await here.machine.approve(here.question(), Decision(granted=False, note="not there"))
         await here.machine.wait()
@@ -441,8 +418,7 @@ async def test_a_refused_call_is_not_made_and_the_model_is_told() -> None:
 async def test_approval_for_the_run_is_asked_once() -> None:
     write = FakeTool(name="write", effect="once", needs_approval=True)
     two = calls(call("write", n=1), call("write", n=2))
-    async with scene(PLAIN, two, call("write", n=3), "Done.", tools=[write]) as here:
-        await here.machine.start()
+    async with running(PLAIN, two, call("write", n=3), "Done.", tools=[write]) as here:
         await here.machine.settled()
         await here.machine.approve(
             here.run.inbox.open_questions[0].id, Decision(granted=True, for_run=True)
@@ -464,8 +440,7 @@ async def test_where_nobody_can_approve_the_call_is_refused() -> None:
 
 async def test_a_late_yes_starts_nothing_that_was_halted() -> None:
     write = FakeTool(name="write", effect="once", needs_approval=True)
-    async with scene(RESUMING, call("write"), "Noted.", "Done.", tools=[write]) as here:
-        await here.machine.start()
+    async with running(RESUMING, call("write"), "Noted.", "Done.", tools=[write]) as here:
         await here.machine.settled()
         question = here.question()
         await here.machine.say("no, leave it")
@@ -483,10 +458,9 @@ async def test_a_parsing_tool_hands_its_arguments_to_the_handler() -> None:
 
     judge = Role(parsingTools=(ParsingTool(name="verdict"),))
     workflow = flow({"name": "start", "agent": "dude", "transition_handler": "decide"})
-    async with scene(
+    async with running(
         workflow, call("verdict", good=True), handlers={"decide": decide}, roles={"dude": judge}
     ) as here:
-        await here.machine.start()
         run = await here.machine.wait()
 
         assert run.common_data == {"good": True}
@@ -496,8 +470,9 @@ async def test_a_parsing_tool_hands_its_arguments_to_the_handler() -> None:
 async def test_what_a_model_is_told_of_its_replies_stands_in_the_order_it_happened() -> None:
     roles = {"dude": Role(parsingTools=(ParsingTool(name="verdict"),))}
     script = (says("Fine."), call("look"), call("verdict"))
-    async with scene(PLAIN, *script, tools=[FakeTool(name="look")], roles=roles) as here:
-        await here.machine.start("judge")
+    async with running(
+        PLAIN, *script, tools=[FakeTool(name="look")], roles=roles, input="judge"
+    ) as here:
         await here.machine.wait()
 
         assert here.model.asked[2].words() == [
@@ -511,8 +486,7 @@ async def test_what_a_model_is_told_of_its_replies_stands_in_the_order_it_happen
 async def test_stop_ends_the_run_after_its_tools() -> None:
     gate = Gate()
     shell = FakeTool(name="shell", effect="once", gate=gate)
-    async with scene(RESUMING, call("shell"), tools=[shell]) as here:
-        await here.machine.start()
+    async with running(RESUMING, call("shell"), tools=[shell]) as here:
         await gate.reached()
         await here.machine.stop("enough")
 
@@ -525,8 +499,7 @@ async def test_a_tool_told_to_stop_before_its_first_step_is_not_run() -> None:
     shell = FakeTool(name="shell", effect="once")
     journal, reply, disk = FakeJournal(), Gate(), Gate()
     line = Scripted(calls=(call("shell"),), gate=reply)
-    async with scene(RESUMING, line, tools=[shell], journal=journal) as here:
-        await here.machine.start()
+    async with running(RESUMING, line, tools=[shell], journal=journal) as here:
         await reply.reached()
         journal.gate = disk
         reply.open()
@@ -545,8 +518,9 @@ async def test_a_failed_reply_keeps_what_was_shown_and_goes_where_the_state_says
         {"name": "start", "agent": "dude", "on_failure": "after"},
         {"name": "after", "agent": "dude"},
     )
-    async with scene(workflow, _failing(says("Half a ", "reply")), "Better.") as here:
-        await here.machine.start("tidy")
+    async with running(
+        workflow, _failing(says("Half a ", "reply")), "Better.", input="tidy"
+    ) as here:
         run = await here.machine.wait()
 
         assert run.output == "Better."

@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 import pytest
-from machine_kit import PLAIN, RESUMING, START, flow, rounds, scene
+from machine_kit import PLAIN, RESUMING, START, flow, rounds, running, scene
 
 from midstream.core.events import InputReceived, Interrupted
 from midstream.core.run import Run
@@ -17,8 +17,7 @@ WAITING = flow({**START, "awaits_input": True, "next": "start"})
 
 async def test_the_same_id_changes_nothing_and_gets_the_same_receipt() -> None:
     gate = Gate()
-    async with scene(RESUMING, says("one", gate=gate), says("two", gate=gate), "Done.") as here:
-        await here.machine.start()
+    async with running(RESUMING, says("one", gate=gate), says("two", gate=gate), "Done.") as here:
         await gate.reached()
         first = await here.machine.say("no", id="line-1")
         again = await here.machine.say("no", id="line-1")
@@ -30,8 +29,7 @@ async def test_the_same_id_changes_nothing_and_gets_the_same_receipt() -> None:
 
 async def test_the_same_id_many_times_at_once_is_one_line() -> None:
     gate = Gate()
-    async with scene(RESUMING, says("one", gate=gate), says("two", gate=gate), "Done.") as here:
-        await here.machine.start()
+    async with running(RESUMING, says("one", gate=gate), says("two", gate=gate), "Done.") as here:
         await gate.reached()
         receipts = await asyncio.gather(*(here.machine.say("no", id="same") for _ in range(50)))
 
@@ -42,8 +40,7 @@ async def test_the_same_id_many_times_at_once_is_one_line() -> None:
 
 async def test_a_hundred_lines_at_once_each_end_in_exactly_one_way() -> None:
     gate = Gate()
-    async with scene(RESUMING, lambda request: says("…", gate=gate)) as here:
-        await here.machine.start()
+    async with running(RESUMING, lambda request: says("…", gate=gate)) as here:
         await gate.reached()
         lines = [f"line {n}" for n in range(100)]
         receipts = await asyncio.gather(*map(here.machine.say, lines))
@@ -57,8 +54,7 @@ async def test_a_hundred_lines_at_once_each_end_in_exactly_one_way() -> None:
 
 async def test_a_storm_of_words_queues_and_says_so() -> None:
     gate = Gate()
-    async with scene(RESUMING, lambda request: says("…", gate=gate)) as here:
-        await here.machine.start()
+    async with running(RESUMING, lambda request: says("…", gate=gate)) as here:
         await gate.reached()
         receipts = [await here.machine.say(f"line {n}") for n in range(9)]
 
@@ -69,8 +65,7 @@ async def test_a_storm_of_words_queues_and_says_so() -> None:
 
 
 async def test_words_after_the_end_are_rejected_and_say_why() -> None:
-    async with scene(PLAIN, "Done.") as here:
-        await here.machine.start()
+    async with running(PLAIN, "Done.") as here:
         await here.machine.wait()
         receipt = await here.machine.say("one more thing")
 
@@ -79,8 +74,7 @@ async def test_words_after_the_end_are_rejected_and_say_why() -> None:
 
 async def test_a_line_known_before_the_end_has_its_receipt_after_it() -> None:
     gate = Gate()
-    async with scene(PLAIN, says("one", gate=gate), "Done.") as here:
-        await here.machine.start()
+    async with running(PLAIN, says("one", gate=gate), "Done.") as here:
         await gate.reached()
         before = await here.machine.say("no", id="line-1")
         await here.machine.wait()
@@ -104,8 +98,7 @@ async def test_waiting_for_a_run_that_has_not_begun_is_a_mistake() -> None:
 
 
 async def test_a_run_begins_once() -> None:
-    async with scene(PLAIN, "Done.") as here:
-        await here.machine.start()
+    async with running(PLAIN, "Done.") as here:
         with pytest.raises(UserMistake, match="has begun already"):
             await here.machine.start()
 
@@ -126,8 +119,7 @@ async def test_the_first_line_is_checked_against_the_inputs_type() -> None:
     workflow = flow(
         START, start_condition="on_user_input", input={"name": "count", "type": "integer"}
     )
-    async with scene(workflow, "Done.") as here:
-        await here.machine.start()
+    async with running(workflow, "Done.") as here:
         wrong = await here.machine.say("five")
         assert here.run.visit.phase == "waiting"
         await here.machine.say("5")
@@ -138,10 +130,9 @@ async def test_the_first_line_is_checked_against_the_inputs_type() -> None:
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "1e999", "\ud800", "a\0b", "5" * 1_000_000])
 async def test_no_line_is_too_odd_to_be_refused_politely(text: str) -> None:
-    async with scene(
+    async with running(
         PLAIN, asks("How many?", schema={"type": "integer", "maximum": 9}), "Fine."
     ) as here:
-        await here.machine.start()
         await here.machine.settled()
         receipt = await here.machine.say(text, question=here.question())
 
@@ -151,8 +142,9 @@ async def test_no_line_is_too_odd_to_be_refused_politely(text: str) -> None:
 
 async def test_cancelling_who_speaks_takes_nothing_back() -> None:
     journal, gate, disk = FakeJournal(), Gate(), Gate()
-    async with scene(RESUMING, says("one", gate=gate), "Noted.", "Done.", journal=journal) as here:
-        await here.machine.start()
+    async with running(
+        RESUMING, says("one", gate=gate), "Noted.", "Done.", journal=journal
+    ) as here:
         await gate.reached()
         journal.gate = disk
         speaking = asyncio.ensure_future(here.machine.say("no"))
@@ -168,8 +160,7 @@ async def test_cancelling_who_speaks_takes_nothing_back() -> None:
 
 async def test_cancelling_who_waits_harms_nothing() -> None:
     gate = Gate()
-    async with scene(PLAIN, says("Done.", gate=gate)) as here:
-        await here.machine.start()
+    async with running(PLAIN, says("Done.", gate=gate)) as here:
         await gate.reached()
         waiting = [
             asyncio.ensure_future(here.machine.wait()),
@@ -187,8 +178,7 @@ async def test_cancelling_who_waits_harms_nothing() -> None:
 
 async def test_everyone_who_waits_gets_the_run() -> None:
     gate = Gate()
-    async with scene(PLAIN, says("Done.", gate=gate)) as here:
-        await here.machine.start()
+    async with running(PLAIN, says("Done.", gate=gate)) as here:
         await gate.reached()
         waiting = [asyncio.ensure_future(here.machine.wait()) for _ in range(5)]
         waiting += [asyncio.ensure_future(here.machine.settled()) for _ in range(5)]
@@ -202,8 +192,7 @@ async def test_everyone_who_waits_gets_the_run() -> None:
 
 async def test_a_run_is_not_settled_while_a_line_is_being_journaled() -> None:
     journal, disk = FakeJournal(), Gate()
-    async with scene(PLAIN, asks("Which?"), "Done.", journal=journal) as here:
-        await here.machine.start()
+    async with running(PLAIN, asks("Which?"), "Done.", journal=journal) as here:
         await here.machine.settled()
         journal.gate = disk
         speaking = asyncio.ensure_future(here.machine.say("src", question=here.question()))
@@ -220,8 +209,7 @@ async def test_a_run_is_not_settled_while_a_line_is_being_journaled() -> None:
 async def test_nothing_streams_past_a_halt_that_is_being_journaled() -> None:
     journal, gate, disk = FakeJournal(), Gate(), Gate()
     reply = says("shown ", "not shown", gate=gate, after=1)
-    async with scene(PLAIN, reply, "Done.", journal=journal) as here:
-        await here.machine.start()
+    async with running(PLAIN, reply, "Done.", journal=journal) as here:
         await gate.reached()
         journal.gate = disk
         speaking = asyncio.ensure_future(here.machine.say("no"))
@@ -240,8 +228,7 @@ async def test_nothing_streams_past_a_halt_that_is_being_journaled() -> None:
 async def test_what_was_held_back_is_shown_when_the_line_halts_nothing() -> None:
     journal, gate, disk = FakeJournal(), Gate(), Gate()
     workflow = flow({**START, "on_input": "queue"}, {"name": "resume"})
-    async with scene(workflow, says("one ", "two", gate=gate, after=1), journal=journal) as here:
-        await here.machine.start()
+    async with running(workflow, says("one ", "two", gate=gate, after=1), journal=journal) as here:
         await gate.reached()
         journal.gate = disk
         speaking = asyncio.ensure_future(here.machine.say("later"))
@@ -265,8 +252,7 @@ async def test_of_a_reply_that_fails_while_held_back_all_that_was_shown_is_kept(
     )
     failing = says("one ", "two", gate=gate, after=1)
     failing = msgspec.structs.replace(failing, error=WorldTrouble("dead"))
-    async with scene(workflow, failing, "Better.", journal=journal) as here:
-        await here.machine.start("tidy")
+    async with running(workflow, failing, "Better.", journal=journal, input="tidy") as here:
         await gate.reached()
         journal.gate = disk
         speaking = asyncio.ensure_future(here.machine.say("later"))
@@ -282,8 +268,7 @@ async def test_of_a_reply_that_fails_while_held_back_all_that_was_shown_is_kept(
 
 
 async def test_words_while_a_chat_waits_are_its_next_line() -> None:
-    async with scene(WAITING, "Hello.", "Fine.") as here:
-        await here.machine.start()
+    async with running(WAITING, "Hello.", "Fine.") as here:
         for line in ("hi", "how are you"):
             await here.machine.say(line)
             await here.machine.settled()
@@ -297,8 +282,7 @@ async def test_words_while_a_chat_waits_are_its_next_line() -> None:
 
 
 async def test_the_next_line_answers_the_only_question() -> None:
-    async with scene(PLAIN, asks("Which colour?"), "Blue it is.") as here:
-        await here.machine.start()
+    async with running(PLAIN, asks("Which colour?"), "Blue it is.") as here:
         await here.machine.settled()
         receipt = await here.machine.say("blue")
 
@@ -307,8 +291,7 @@ async def test_the_next_line_answers_the_only_question() -> None:
 
 
 async def test_words_said_to_be_unasked_answer_nothing() -> None:
-    async with scene(RESUMING, asks("Which colour?"), "Renamed.", "Done.") as here:
-        await here.machine.start()
+    async with running(RESUMING, asks("Which colour?"), "Renamed.", "Done.") as here:
         await here.machine.settled()
         receipt = await here.machine.say("rename it first", unasked=True)
 
@@ -318,8 +301,7 @@ async def test_words_said_to_be_unasked_answer_nothing() -> None:
 
 async def test_of_several_questions_one_has_to_be_named() -> None:
     both = calls(*(call(ASK, question=f"Which {what}?") for what in ("colour", "size")))
-    async with scene(PLAIN, both, "Noted.") as here:
-        await here.machine.start()
+    async with running(PLAIN, both, "Noted.") as here:
         run = await here.machine.settled()
         with pytest.raises(UserMistake, match="Several questions are open: q1, q2"):
             await here.machine.say("blue")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from machine_kit import scene
+from machine_kit import running
 from worktree_kit import CALC, ROLES, git, here, own_state, repository
 
 from midstream.core import events as e
@@ -499,8 +499,7 @@ async def test_a_worktree_within_a_worktree_is_merged_into_that(tmp_path: Path) 
 
 async def test_among_fakes_a_branch_that_is_to_have_a_worktree_does_without() -> None:
     parallel = flow({"parallel": [branch("one")], "save_as": "common_data.all"})
-    async with scene(parallel, "First.") as there:
-        await there.machine.start("go")
+    async with running(parallel, "First.", input="go") as there:
         ended = await there.machine.wait()
 
         assert ended.common_data["all"] == {"one": "First."}
