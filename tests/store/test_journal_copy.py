@@ -375,3 +375,24 @@ def test_the_command_refuses_an_archive_that_is_the_journal(
     assert exit_code(["journal", "prune", "--older-than", "0", "--archive", str(named)]) == 2
     assert "is the journal itself" in capfd.readouterr().err
     assert exit_code(["journal", "copy", str(journal), str(named)]) == 2
+
+
+def test_a_new_file_is_not_opened_before_all_of_the_copy_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tmp_path / "j.db", tmp_path / "new" / "j.db"
+    SqliteStore.opened(source).close()
+    monkeypatch.setenv("MIDSTREAM_JOURNAL", str(target))
+    with monkeypatch.context() as broken:
+        # A process that is killed does nothing more, either.
+        broken.setattr("midstream.cli.journals._told", killed)
+        assert exit_code(["journal", "copy", str(source), str(target)]) != 0
+
+    assert exit_code(["runs"]) != 0
+    assert "is not complete: a copy into it has not ended" in capfd.readouterr().err
+    assert exit_code(["journal", "copy", str(source), str(target)]) == 0
+    assert exit_code(["runs"]) == 0
+
+
+async def killed(*_: Any) -> Any:
+    raise WorldTrouble("It was killed.")

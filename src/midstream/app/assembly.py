@@ -311,11 +311,22 @@ def sockets_folder(config: ConfigManager) -> Path:
     return config.journal.with_name(f"{config.journal.name}.d")
 
 
-def opened_store(config: ConfigManager) -> "SqliteStore | PostgresStore":
+def copy_mark(journal: Path) -> Path:
+    """Return the file that is there as long as a new journal has not all that is copied into it."""
+    return journal.with_name(f"{journal.name}.copying")
+
+
+def opened_store(
+    config: ConfigManager, *, is_copied_to: bool = False
+) -> "SqliteStore | PostgresStore":
     """Return the store of the runs. Reads the disk, or asks a server; call it off the loop.
 
+    Args:
+        config: says which.
+        is_copied_to: it may be one that has not all of its runs yet.
+
     Raises:
-        WorldTrouble: it cannot be opened, a newer midstream wrote it, or the disk is full.
+        WorldTrouble: it cannot be opened, is not complete, a newer midstream wrote it, or the disk is full.
         UserMistake: other users could exchange it, or what speaks to its database is not installed.
     """
     if config.database:
@@ -324,6 +335,12 @@ def opened_store(config: ConfigManager) -> "SqliteStore | PostgresStore":
 
     require_private(config.journal, JOURNAL_VARIABLE)
     keep_from_tools(config.journal)
+    mark = copy_mark(config.journal)
+    if not is_copied_to and mark.exists():
+        raise WorldTrouble(
+            f"The journal {config.journal} is not complete: a copy into it has not ended.",
+            hint=f"Wait for that or begin it again; or use what is there: delete {mark}.",
+        )
     return SqliteStore.opened(config.journal)
 
 

@@ -13,12 +13,13 @@ from typing import TypeAlias
 import click
 import msgspec
 
-from midstream.app.assembly import Options, opened_store
+from midstream.app.assembly import Options, copy_mark, opened_store
 from midstream.cli.journal import Journal, with_journal
 from midstream.cli.options import JSON, takes
 from midstream.cli.output import FAILED, FINISHED, answer, say
 from midstream.config.directories import host_name, user_name
 from midstream.config.manager import ConfigManager
+from midstream.config.private_files import make_private
 from midstream.core.costs import counted
 from midstream.language.errors import UserMistake
 from midstream.runtime.engine.journal_copy import Copied, copied, put_away
@@ -56,12 +57,17 @@ def copy(options: Options, source: str, target: str) -> int:
 
     async def work() -> Counted:
         async with AsyncExitStack() as stack:
-            stores: list[Store] = []
-            for each in (here, there):
-                store = await in_thread(partial(opened_store, each))
-                stack.push_async_callback(store.aclose)
-                stores.append(store)
-            return await _told(options, copied(stores[0], stores[1], _own_placement()))
+            source_store = await in_thread(partial(opened_store, here))
+            stack.push_async_callback(source_store.aclose)
+            if not (there.database or there.journal.exists()):
+                make_private(there.journal.parent)
+                copy_mark(there.journal).touch(0o600)
+            target_store = await in_thread(partial(opened_store, there, is_copied_to=True))
+            stack.push_async_callback(target_store.aclose)
+            done = await _told(options, copied(source_store, target_store, _own_placement()))
+            if not there.database:
+                copy_mark(there.journal).unlink(missing_ok=True)
+            return done
 
     done = run_until_signalled(work(), signals=(signal.SIGINT, *HANGUPS))
     return _ended(options, done, f"in {there.journal_shown}")
