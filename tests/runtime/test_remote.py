@@ -14,7 +14,7 @@ from midstream.core.notices import Envelope
 from midstream.core.question import Decision
 from midstream.language.errors import UserMistake
 from midstream.runtime.engine.local import LocalEngine
-from midstream.runtime.engine.remote import NOBODY, RemoteMachine
+from midstream.runtime.engine.remote import LOOK_EVERY_S, NOBODY, NOBODY_S, RemoteMachine
 from midstream.runtime.engine.resume import refused, stop_here
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.safety.capability import PermissionMode
@@ -403,3 +403,30 @@ async def test_a_plan_is_approved_from_another_process_and_its_owner_leaves_plan
     assert [item.text for item in run.todo.items] == ["Look", "Mend"]
     assert seen == ["plan", "auto"], "it was left before the next request"
     assert tools.calls == []
+
+
+async def test_a_run_that_nobody_runs_is_looked_at_seldom_until_somebody_does(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with owning(place, asks("Sure?")) as owner:
+        machine = await owner.start()
+        await machine.settled()
+    store = place.open()
+    changed, looks = store.changed, asyncio.Queue[float]()
+
+    async def noted(timeout_s: float, *more: Any) -> None:
+        looks.put_nowait(timeout_s)
+        await changed(timeout_s, *more)
+
+    monkeypatch.setattr(store, "changed", noted)
+    remote = await RemoteMachine.attached(
+        store, machine.id, sockets=None, clock=JumpingClock(), owned=lambda owner: None
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        while await looks.get() != NOBODY_S:
+            pass
+        async with owning(place) as owner:
+            await owner.engine.resume(machine.id)
+            while await looks.get() != LOOK_EVERY_S:
+                pass
+    await remote.aclose()

@@ -43,6 +43,9 @@ from midstream.runtime.user_words import readable
 LOOK_EVERY_S = 0.25
 """Seconds between two looks where nothing was heard of: at the run's new facts, and for its owner."""
 
+NOBODY_S = 2.0
+"""The same where nobody runs it. That somebody does is written, and so heard of at once."""
+
 JOIN_S = 5.0
 """Seconds that who reads events waits at most to hear what streams; an owner may stand still."""
 
@@ -86,6 +89,7 @@ class RemoteMachine:
         self._is_closed = False
         self._read_lock = asyncio.Lock()
         self._is_live = False
+        self._is_owned = owned is None or bool(owner)  # as far as is known
         self._has_joined = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._quiet_until = 0.0
@@ -424,7 +428,8 @@ class RemoteMachine:
     async def _follow(self, owner: str) -> None:
         try:
             while not self._run.is_over:
-                await self._store.changed(LOOK_EVERY_S, (self.id,))
+                look_s = LOOK_EVERY_S if self._is_owned else NOBODY_S
+                await self._store.changed(look_s, (self.id,))
                 # Its owner says when facts are read: in their place among the pieces of text. What else
                 # has changed, such as a message that was taken, those who wait for it see at once.
                 if not self._is_live or self._loop.time() >= self._quiet_until:
@@ -432,6 +437,7 @@ class RemoteMachine:
                     await self._read()
                     if self._owned is not None and owner != (now := await self.owner()):
                         owner = now
+                        self._is_owned = bool(now)
                         await self._read()  # it may have ended with its last facts
                         self._owned(owner)
                 self._wake()
@@ -477,10 +483,11 @@ class RemoteMachine:
         if self._sockets is None:
             self._has_joined.set()
             return
-        while not self._run.is_over:
+        while not (self._run.is_over or self._task.done()):
             is_whole = True
             with contextlib.suppress(MidstreamError):
                 owner = await self.owner()
+                self._is_owned = bool(owner)
                 async with contextlib.aclosing(self._lines(owner)) as lines:
                     async for line in lines:
                         self._is_live = True
@@ -498,8 +505,11 @@ class RemoteMachine:
             with contextlib.suppress(MidstreamError):  # who follows the journal meets it, too
                 await self._read()
             self._wake()
-            if is_whole:
-                await asyncio.sleep(LOOK_EVERY_S)  # it has none, or it ended: there may be another
+            if is_whole and self._is_owned:
+                await asyncio.sleep(LOOK_EVERY_S)  # it ended: there may be another
+            elif is_whole:
+                with contextlib.suppress(MidstreamError):
+                    await self._news()
 
     async def _lines(self, owner: str) -> AsyncGenerator[Line]:
         """Yield what the owner tells: on this machine at its socket, else through the store."""
