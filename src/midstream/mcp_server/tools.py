@@ -1,7 +1,7 @@
 """What a client can do: each tool with what it takes, what it returns and the words a model reads of it."""
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -152,18 +152,6 @@ class StopRun(Arguments, frozen=True, kw_only=True):
             "end the run for good."
         ),
     ]
-
-
-AnyArguments: TypeAlias = (
-    ListWorkflows
-    | ListRuns
-    | StartRun
-    | RunStatus
-    | RunEvents
-    | SayToRun
-    | AnswerQuestion
-    | StopRun
-)
 
 
 class Acted(msgspec.Struct, frozen=True, kw_only=True):
@@ -355,15 +343,13 @@ def _named(questions: tuple[Question, ...]) -> str:
 
 # --- the table ----------------------------------------------------------------------------------
 
-T = TypeVar("T", bound=Arguments)
-
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool: `call` is the method of a `Client`. `reads`: it changes nothing, `ends` that it may."""
 
     name: str
     words: str
-    takes: type[AnyArguments]
+    takes: type[Arguments]
     gives: type[msgspec.Struct]
     call: Callable[[Client, Any], Awaitable[Any]]
     reads: bool = False
