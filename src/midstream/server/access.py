@@ -29,7 +29,9 @@ from typing import Final, Literal, TypeAlias
 from urllib.parse import parse_qs
 
 import msgspec
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -151,7 +153,7 @@ class Access:
         """The port people's browsers know this process by, once it listens."""
         self._public = public.rstrip("/")
         self._password = password
-        self._user_header = user_header.lower().encode()
+        self._user_header = user_header
         self._api_key = _digest(api_key) if api_key else b""
         self._now = now
         self._tries = Tries(now)
@@ -200,7 +202,7 @@ class Access:
         return guard
 
     async def _judge(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = _Headers(scope)
+        headers = Headers(scope=scope)
         is_change = scope["method"] not in ("GET", "HEAD")
         refused = self._foreign(headers, is_change=is_change, is_page=scope["path"] == "/")
         if refused is not None:
@@ -218,17 +220,17 @@ class Access:
             return
         caller = self._caller(headers, _peer(scope))
         if isinstance(caller, Response):
-            is_browser = "text/html" in headers.one(b"accept")
-            if caller.status_code == 401 and not is_browser and not headers.one(b"authorization"):
+            is_browser = "text/html" in _one(headers, "accept")
+            if caller.status_code == 401 and not is_browser and not _one(headers, "authorization"):
                 caller = _refusal(401, "Nobody is known to ask this.", _KNOWN_BY)
             await _worded(caller, scope)(scope, receive, send)
             return
         scope[CALLER] = caller
         await app(scope, _bounded(receive, MAX_BODY[caller]), send)
 
-    def _foreign(self, headers: "_Headers", *, is_change: bool, is_page: bool) -> Response | None:
+    def _foreign(self, headers: Headers, *, is_change: bool, is_page: bool) -> Response | None:
         """Return the refusal of a request that another name or another page has brought here."""
-        hosts = headers.all(b"host")
+        hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_own(hosts[0]):
             return _refusal(
                 421,
@@ -236,10 +238,10 @@ class Access:
                 f"Open {self.address} as it was printed.",
             )
         own = self._public or f"http://{hosts[0]}"
-        origin, site = headers.one(b"origin"), headers.one(b"sec-fetch-site")
+        origin, site = _one(headers, "origin"), _one(headers, "sec-fetch-site")
         is_ours = (not origin or origin == own) and (is_page or site in ("", "none", "same-origin"))
         # A browser always says where a change comes from; whoever has a key is no browser.
-        is_program = headers.one(b"authorization").lower().startswith("bearer ")
+        is_program = _one(headers, "authorization").lower().startswith("bearer ")
         is_told = origin == own or site == "same-origin" or is_program
         if is_ours and (not is_change or is_told):
             return None
@@ -259,9 +261,9 @@ class Access:
         own = socket.gethostname().lower()
         return _is_address(name.strip("[]")) or name.lower() in (own, f"{own}.local")
 
-    def _caller(self, headers: "_Headers", peer: str) -> Caller | Response:
+    def _caller(self, headers: Headers, peer: str) -> Caller | Response:
         """Return whose request it is, or what is answered to nobody's."""
-        scheme, _, key = headers.one(b"authorization").partition(" ")
+        scheme, _, key = _one(headers, "authorization").partition(" ")
         if scheme.lower() == "bearer":
             if self._tries.wait_s(peer):
                 return _refusal(429, "Too many wrong keys.", "Wait, and use the right one.")
@@ -271,10 +273,10 @@ class Access:
             self._tries.fail(peer)
             return _refusal(401, "This is not the key.", "midstream serve says where it is set.")
         if self._user_header:
-            names = headers.all(self._user_header)
+            names = headers.getlist(self._user_header)
             if len(names) == 1 and names[0].strip():  # some proxies name nobody with an empty one
                 return "person"
-        digest = self._digest_of(_cookie(headers.all(b"cookie"), self._cookie_name))
+        digest = self._digest_of(_cookie(headers.getlist("cookie"), self._cookie_name))
         if self._sessions.get(digest, 0.0) > self._now():
             return "person"
         return self._unknown()
@@ -312,7 +314,7 @@ class Access:
                 found.headers["retry-after"] = f"{wait:.0f}"
                 return found
             try:
-                data = await _read(_bounded(receive, _MAX_LOGIN))
+                data = await Request(scope, _bounded(receive, _MAX_LOGIN)).body()
             except HTTPException as error:
                 return _refusal(error.status_code, error.detail, "Send the form of this page.")
             given = parse_qs(data.decode("utf-8", "replace")).get("password", [""])[0]
@@ -377,16 +379,9 @@ def _keep(file: Path, sessions: dict[bytes, float], now: float) -> None:
 # --- the parts of a request ---------------------------------------------------------------------------
 
 
-class _Headers:
-    def __init__(self, scope: Scope) -> None:
-        self._pairs: Iterable[tuple[bytes, bytes]] = scope["headers"]
-
-    def all(self, name: bytes) -> list[str]:
-        return [value.decode("latin-1") for key, value in self._pairs if key.lower() == name]
-
-    def one(self, name: bytes) -> str:
-        """Return the header, "" where there is none; several are none of those that are looked for."""
-        return ", ".join(self.all(name))
+def _one(headers: Headers, name: str) -> str:
+    """Return a header, "" where there is none; several are none of those that are looked for."""
+    return ", ".join(headers.getlist(name))
 
 
 def _cookie(headers: Iterable[str], name: str) -> str:
@@ -432,15 +427,6 @@ def _reached_as(host: str) -> str:
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach what listens there."""
     return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
-
-
-async def _read(receive: Receive) -> bytes:
-    data = b""
-    while True:
-        message = await receive()
-        data += bytes(message.get("body", b""))
-        if not message.get("more_body"):
-            return data
 
 
 def _bounded(receive: Receive, most: int) -> Receive:
