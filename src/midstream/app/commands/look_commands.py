@@ -261,15 +261,15 @@ _FOLLOW: Final = ("follow", "keep it above the prompt while the run goes on")
 _OFF: Final = ("off", "stop following")
 
 
-def _graph_words(session: Session) -> list[tuple[str, str]]:
-    return [_FOLLOW, _OFF, *sorted(session.equipment.library.workflows().items())]
-
-
 @command(
     "graph",
     "draw the active workflow and where it is, or another; follow: keep it in sight",
     arguments="[NAME | follow | off]",
-    complete=_graph_words,
+    complete=lambda session: [
+        _FOLLOW,
+        _OFF,
+        *sorted(session.equipment.library.workflows().items()),
+    ],
 )
 async def _graph(session: Session, argument: str) -> None:
     if argument == _OFF[0]:

@@ -117,17 +117,13 @@ def _second(session: Session, before: str) -> list[tuple[str, str]]:
     return [(EFFORT, "how hard it thinks")] if is_model else []
 
 
-async def _learn(session: Session) -> None:
-    await session.equipment.models.look_here()
-
-
 @command(
     "model",
     "show which model answers which level, or choose for one or all",
     arguments="[LEVEL] [NAME | default] [--effort high]",
     complete=_first,
     then=_second,
-    learn=_learn,
+    learn=lambda session: session.equipment.models.look_here(),
 )
 async def _model(session: Session, argument: str) -> None:
     words = argument.split()

@@ -174,18 +174,14 @@ def _mcp_of(session: Session) -> Approvals:
     return session.equipment.mcp
 
 
-def _ways(_session: Session) -> list[tuple[str, str]]:
-    return [
-        ("approve", "look at a server and what it offers"),
-        ("forget", "take an approval back"),
-    ]
-
-
 @command(
     "mcp",
     "list MCP servers, approve what one offers, or take that back",
     arguments="[approve | forget] [NAME]",
-    complete=_ways,
+    complete=lambda _session: [
+        ("approve", "look at a server and what it offers"),
+        ("forget", "take an approval back"),
+    ],
 )
 async def _mcp(session: Session, argument: str) -> None:
     if session.equipment.mcp is None and not argument:

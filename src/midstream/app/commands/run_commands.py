@@ -153,15 +153,11 @@ async def _answer(session: Session, argument: str) -> None:
     await session.background.answer(run, text.strip())
 
 
-def _chat_names(session: Session) -> list[tuple[str, str]]:
-    return session.chats.names()
-
-
 @command(
     "sessions",
     "list the chats of this folder, or go on with one",
     arguments="[NUMBER | NAME]",
-    complete=_chat_names,
+    complete=lambda session: session.chats.names(),
 )
 async def _sessions(session: Session, argument: str) -> None:
     if argument:
@@ -175,15 +171,15 @@ async def _rename(session: Session, argument: str) -> None:
     await session.chats.rename(argument)
 
 
-def _todo_words(_session: Session) -> list[tuple[str, str]]:
-    return [("add", "put words at its end"), ("done", "an item is done"), ("drop", "an item goes")]
-
-
 @command(
     "todo",
     "show the todo list of the run, or change it",
     arguments="[add WORDS | done N | drop N]",
-    complete=_todo_words,
+    complete=lambda _session: [
+        ("add", "put words at its end"),
+        ("done", "an item is done"),
+        ("drop", "an item goes"),
+    ],
 )
 async def _todo(session: Session, argument: str) -> None:
     machine = session.active()
@@ -197,15 +193,11 @@ async def _todo(session: Session, argument: str) -> None:
     session.ui.say("\n".join((*lines, f"Change it with {USAGE}")))
 
 
-def _tasks_words(session: Session) -> list[tuple[str, str]]:
-    return [("stop", "end one with all it started")]
-
-
 @command(
     "tasks",
     "list the run's commands in the background, or stop one",
     arguments="[stop N]",
-    complete=_tasks_words,
+    complete=lambda _session: [("stop", "end one with all it started")],
 )
 async def _tasks(session: Session, argument: str) -> None:
     machine = session.active()
