@@ -74,65 +74,71 @@ def plugin_schema() -> dict[str, Json]:
     }
 
 
-_TEXTS: dict[str, Json] = {"type": "object", "additionalProperties": {"type": "string"}}
-_WORDS: dict[str, Json] = {"type": "array", "items": {"type": "string"}}
-_MOST_AN_HOUR: dict[str, Json] = {"type": "number", "minimum": 0.01, "maximum": 3_600}
-_MCP_SERVER: dict[str, Json] = {
-    "type": "object",
-    "properties": {
-        "type": {"enum": ["stdio", "http", "streamable-http"]},
-        "command": {"description": "The program to start.", "type": "string"},
-        "args": _WORDS,
-        "env": {"description": "Variables it gets besides a few harmless ones.", **_TEXTS},
-        "passEnv": {"description": "Names of your own variables it gets.", **_WORDS},
-        "cwd": {"description": "Where it runs, from the workspace.", "type": "string"},
-        "url": {"description": "Where it is, instead of a command.", "type": "string"},
-        "headers": {"description": "Values may name variables: ${NAME}.", **_TEXTS},
-        "timeoutSeconds": _MOST_AN_HOUR,
-        "startTimeoutSeconds": _MOST_AN_HOUR,
-        "trustAnnotations": {
-            "description": "Believe what its tools say of themselves. Not in a workspace's file.",
-            "type": "boolean",
-        },
-        "disabled": {"type": "boolean"},
-    },
+def _object(properties: dict[str, Json]) -> dict[str, Json]:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _said(words: str, **schema: Json) -> dict[str, Json]:
+    return {"description": words, **schema}
+
+
+def _own(words: str, **schema: Json) -> dict[str, Json]:
+    """Return what is a person's own to say."""
+    return _said(f"{words} A workspace's file may not say so.", **schema)
+
+
+_TEXT: Final[dict[str, Json]] = {"type": "string"}
+_TEXTS: Final[dict[str, Json]] = {"type": "object", "additionalProperties": _TEXT}
+_WORDS: Final[dict[str, Json]] = {"type": "array", "items": _TEXT}
+_FLAG: Final[dict[str, Json]] = {"type": "boolean"}
+_MOST_AN_HOUR: Final[dict[str, Json]] = {"type": "number", "minimum": 0.01, "maximum": 3_600}
+_MCP_SERVER: Final[dict[str, Json]] = {
+    **_object(
+        {
+            "type": {"enum": ["stdio", "http", "streamable-http"]},
+            "command": _said("The program to start.", **_TEXT),
+            "args": _WORDS,
+            "env": _said("Variables it gets besides a few harmless ones.", **_TEXTS),
+            "passEnv": _said("Names of your own variables it gets.", **_WORDS),
+            "cwd": _said("Where it runs, from the workspace.", **_TEXT),
+            "url": _said("Where it is, instead of a command.", **_TEXT),
+            "headers": _said("Values may name variables: ${NAME}.", **_TEXTS),
+            "timeoutSeconds": _MOST_AN_HOUR,
+            "startTimeoutSeconds": _MOST_AN_HOUR,
+            "trustAnnotations": _said(
+                "Believe what its tools say of themselves. Not in a workspace's file.", **_FLAG
+            ),
+            "disabled": _FLAG,
+        }
+    ),
     "oneOf": [{"required": ["command"]}, {"required": ["url"]}],
-    "additionalProperties": False,
 }
 
 HOOK_EVENTS: Final = (
     *("PreToolUse", "UserPromptSubmit", "PostToolUse"),
     *("Notification", "Halt", "Stop", "SessionEnd"),
 )
+_HOOK: Final[dict[str, Json]] = {
+    **_object(
+        {
+            "type": {"enum": ["command"]},
+            "command": _said("What /bin/sh runs.", **_TEXT),
+            "name": _TEXT,
+            "timeout": {"type": "number", "minimum": 0.1, "maximum": 600},
+            "on_error": {"enum": ["refuse", "go_on"]},
+            "sandbox": _said("False: with your rights. Not in a workspace's file.", **_FLAG),
+        }
+    ),
+    "required": ["command"],
+}
 _HOOKS: Final[dict[str, Json]] = {
-    "type": "object",
-    "properties": {
-        "matcher": {
-            "description": "A pattern of whole names of tools; none: all.",
-            "type": "string",
-        },
-        "hooks": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "type": {"enum": ["command"]},
-                    "command": {"description": "What /bin/sh runs.", "type": "string"},
-                    "name": {"type": "string"},
-                    "timeout": {"type": "number", "minimum": 0.1, "maximum": 600},
-                    "on_error": {"enum": ["refuse", "go_on"]},
-                    "sandbox": {
-                        "description": "False: with your rights. Not in a workspace's file.",
-                        "type": "boolean",
-                    },
-                },
-                "required": ["command"],
-                "additionalProperties": False,
-            },
-        },
-    },
+    **_object(
+        {
+            "matcher": _said("A pattern of whole names of tools; none: all.", **_TEXT),
+            "hooks": {"type": "array", "items": _HOOK},
+        }
+    ),
     "required": ["hooks"],
-    "additionalProperties": False,
 }
 
 
@@ -150,157 +156,127 @@ def settings_schema() -> dict[str, Json]:
     patience = ("firstByteSeconds", "silenceSeconds", "totalSeconds")
     properties: dict[str, Json] = {
         "$schema": _TOP,
-        "currentMode": {
-            "description": "The mode the console begins in.",
-            "type": "string",
-            "pattern": "^(role|workflow):.+",
-            "examples": ["role:dude", "workflow:coder_reviewer"],
-        },
-        "defaultRole": {
-            "description": "The older name of `currentMode`: a role.",
-            "type": "string",
-            "deprecated": True,
-        },
-        "autoResume": {
-            "description": "Whether runs that were cut off go on when the console starts.",
-            "type": "boolean",
-        },
-        "autoCompact": {
-            "description": "Whether a chat at 90 % of its model's window has old results of tools trimmed, "
-            "or its older turns summarised. A workspace's file may not say so.",
-            "type": "boolean",
-        },
-        "diagnostics": {
-            "description": "Whether the project's own checkers (ruff, mypy, eslint, tsc, ...) look at what "
-            "was changed; or the commands that do, by the files they are for. {files} stands for those.",
-            "oneOf": [
-                {"type": "boolean"},
+        "currentMode": _said(
+            "The mode the console begins in.",
+            type="string",
+            pattern="^(role|workflow):.+",
+            examples=["role:dude", "workflow:coder_reviewer"],
+        ),
+        "defaultRole": _said(
+            "The older name of `currentMode`: a role.", type="string", deprecated=True
+        ),
+        "autoResume": _said(
+            "Whether runs that were cut off go on when the console starts.", **_FLAG
+        ),
+        "autoCompact": _own(
+            "Whether a chat at 90 % of its model's window has old results of tools trimmed, "
+            "or its older turns summarised.",
+            **_FLAG,
+        ),
+        "diagnostics": _said(
+            "Whether the project's own checkers (ruff, mypy, eslint, tsc, ...) look at what "
+            "was changed; or the commands that do, by the files they are for. {files} stands "
+            "for those.",
+            oneOf=[
+                _FLAG,
                 {
                     "type": "object",
                     "additionalProperties": {
                         "oneOf": [
-                            {"type": "string"},
-                            {"type": "array", "items": {"type": "string"}, "maxItems": 8},
+                            _TEXT,
+                            {**_WORDS, "maxItems": 8},
                         ]
                     },
                     "examples": [{"*.py": ["ruff check {files}", "mypy {files}"]}],
                 },
             ],
-        },
-        "editing": {
-            "description": "Whose keys the line is edited with. A workspace's file may not say so.",
-            "enum": ["emacs", "vi"],
-        },
-        "notifications": {
-            "description": "How you are called when a question waits or a run is done, and you have "
-            "not typed for ten seconds. A workspace's file may not say so.",
-            "enum": ["off", "bell", "desktop"],
-        },
-        "theme": {
-            "description": "In which colours the console is drawn: those of your terminal, for a light "
-            "or a dark background, the same for the colour-blind, or none. A workspace's file may not "
-            "say so.",
-            "enum": ["auto", "light", "dark", "colour-blind-light", "colour-blind-dark", "plain"],
-        },
-        "screenReader": {
-            "description": "Whether the console is plain lines, each said once, for a screen reader. A "
-            "workspace's file may not say so.",
-            "type": "boolean",
-        },
-        "updateNotice": {
-            "description": "Whether the console asks the package index (pypi.org) at most once a day for "
-            "the newest version of midstream, and says at its next start if there is a newer one. A "
-            "workspace's file may not say so.",
-            "type": "boolean",
-        },
-        "traces": {
-            "description": "Whether traces of your runs are sent to an OpenTelemetry collector: true to "
-            "the one the environment names, or where `endpoint` says, with words if `content`. A "
-            "workspace's file may not say so.",
-            "anyOf": [
-                {"type": "boolean"},
-                {
-                    "type": "object",
-                    "properties": {
-                        "endpoint": {"type": "string"},
-                        "content": {"type": "boolean"},
-                    },
-                    "additionalProperties": False,
-                },
+        ),
+        "editing": _own("Whose keys the line is edited with.", enum=["emacs", "vi"]),
+        "notifications": _own(
+            "How you are called when a question waits or a run is done, and you have not "
+            "typed for ten seconds.",
+            enum=["off", "bell", "desktop"],
+        ),
+        "theme": _own(
+            "In which colours the console is drawn: those of your terminal, for a light or a "
+            "dark background, the same for the colour-blind, or none.",
+            enum=["auto", "light", "dark", "colour-blind-light", "colour-blind-dark", "plain"],
+        ),
+        "screenReader": _own(
+            "Whether the console is plain lines, each said once, for a screen reader.",
+            **_FLAG,
+        ),
+        "updateNotice": _own(
+            "Whether the console asks the package index (pypi.org) at most once a day for the "
+            "newest version of midstream, and says at its next start if there is a newer one.",
+            **_FLAG,
+        ),
+        "traces": _own(
+            "Whether traces of your runs are sent to an OpenTelemetry collector: true to the "
+            "one the environment names, or where `endpoint` says, with words if `content`.",
+            anyOf=[
+                _FLAG,
+                _object({"endpoint": _TEXT, "content": _FLAG}),
             ],
-            "examples": [{"endpoint": "http://localhost:4318"}],
-        },
-        "statusLine": {
-            "description": "What stands below the bottom line: a template with fields such as {model}, or "
-            "a command that prints one line. A workspace's file may not say so.",
-            "anyOf": [
-                {"type": "string"},
-                {
-                    "type": "object",
-                    "properties": {
-                        "type": {"type": "string"},
+            examples=[{"endpoint": "http://localhost:4318"}],
+        ),
+        "statusLine": _own(
+            "What stands below the bottom line: a template with fields such as {model}, or a "
+            "command that prints one line.",
+            anyOf=[
+                _TEXT,
+                _object(
+                    {
+                        **dict.fromkeys(("type", "template", "command"), _TEXT),
                         "padding": {"type": "number"},
-                        "template": {"type": "string"},
-                        "command": {"type": "string"},
-                        "sandbox": {"type": "boolean"},
-                    },
-                    "additionalProperties": False,
-                },
+                        "sandbox": _FLAG,
+                    }
+                ),
             ],
-            "examples": [
+            examples=[
                 "{model} · {branch} · {tokens} tokens",
                 {"command": "~/.config/midstream/hooks/status.sh"},
             ],
-        },
-        "keys": {
-            "description": "Other keys for actions of the console, by the names docs/keys.md lists; an "
-            "empty list takes an action's key away. A workspace's file may not say so.",
-            "type": "object",
-            "properties": dict.fromkeys(actions(), keys),
-            "additionalProperties": False,
-            "examples": [{"show_last": "F5", "send": "Ctrl-Enter", "steer": []}],
-        },
-        "models": {
-            "description": "The model of each level of role, and how hard it thinks: low, medium or high. "
-            "A workspace's file may not say so.",
-            "type": "object",
-            "properties": dict.fromkeys(levels, level),
-            "additionalProperties": False,
-        },
-        "modelPatience": {
-            "description": "How long a model may take, in seconds, and how often it is asked again.",
-            "type": "object",
-            "properties": {
+        ),
+        "keys": _own(
+            "Other keys for actions of the console, by the names docs/keys.md lists; an empty "
+            "list takes an action's key away.",
+            **_object(dict.fromkeys(actions(), keys)),
+            examples=[{"show_last": "F5", "send": "Ctrl-Enter", "steer": []}],
+        ),
+        "models": _own(
+            "The model of each level of role, and how hard it thinks: low, medium or high.",
+            **_object(dict.fromkeys(levels, level)),
+        ),
+        "modelPatience": _said(
+            "How long a model may take, in seconds, and how often it is asked again.",
+            type="object",
+            properties={
                 **dict.fromkeys(patience, seconds),
                 "attempts": {"type": "integer", "minimum": 1, "maximum": 100},
             },
-            "additionalProperties": False,
-        },
-        "mcpServers": {
-            "description": "MCP servers: programs to start, or addresses. A person approves each. A "
+            additionalProperties=False,
+        ),
+        "mcpServers": _said(
+            "MCP servers: programs to start, or addresses. A person approves each. A "
             "workspace's file only proposes.",
-            "type": "object",
-            "propertyNames": {"pattern": "^[a-zA-Z0-9][a-zA-Z0-9-]{0,23}$"},
-            "additionalProperties": _MCP_SERVER,
-        },
-        "hooks": {
-            "description": "Commands that run at events of a run, and may refuse, change and add; never "
+            type="object",
+            propertyNames={"pattern": "^[a-zA-Z0-9][a-zA-Z0-9-]{0,23}$"},
+            additionalProperties=_MCP_SERVER,
+        ),
+        "hooks": _said(
+            "Commands that run at events of a run, and may refuse, change and add; never "
             "allow. A workspace's count once it is trusted.",
-            "type": "object",
-            "properties": {event: {"type": "array", "items": _HOOKS} for event in HOOK_EVENTS},
-            "additionalProperties": False,
-        },
-        "permissionMode": {
-            "description": "How much happens unasked. A workspace's file may not say so.",
-            "enum": ["plan", "ask", "auto"],
-        },
-        "permissions": {
-            "description": "Rules such as `exec: git status`, `write: docs/**`, `net: *.python.org`. "
-            "A workspace's file may only ask and deny.",
-            "type": "object",
-            "properties": dict.fromkeys(("allow", "ask", "deny"), _RULES),
-            "additionalProperties": False,
-        },
+            type="object",
+            properties={event: {"type": "array", "items": _HOOKS} for event in HOOK_EVENTS},
+            additionalProperties=False,
+        ),
+        "permissionMode": _own("How much happens unasked.", enum=["plan", "ask", "auto"]),
+        "permissions": _said(
+            "Rules such as `exec: git status`, `write: docs/**`, `net: *.python.org`. A "
+            "workspace's file may only ask and deny.",
+            **_object(dict.fromkeys(("allow", "ask", "deny"), _RULES)),
+        ),
     }
     return {
         "$schema": DRAFT,
