@@ -64,6 +64,11 @@ class Editor:
             "initialize", protocolVersion=1, clientCapabilities=capabilities or {}
         )
 
+    async def opened(self, work: Path, **capabilities: Any) -> str:
+        """Say what it can, and begin a session in a folder; return its id."""
+        await self.initialize(**capabilities)
+        return await self.new(work)
+
     async def new(self, cwd: Path, **more: Any) -> str:
         made = await self.call("session/new", cwd=str(cwd), mcpServers=[], **more)
         return str(made["sessionId"])
@@ -153,12 +158,10 @@ def work(home: Path) -> Path:
 
 
 @asynccontextmanager
-async def talking(
-    *script: Step, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[tuple[Editor, OpenAIServer]]:
+async def talking(*script: Step) -> AsyncIterator[tuple[Editor, OpenAIServer]]:
     """Give an editor that talks to a door of this process, over a model that says the script."""
-    with OpenAIServer(script) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+    with OpenAIServer(script) as server, pytest.MonkeyPatch.context() as patched:
+        patched.setenv("OPENAI_BASE_URL", server.base_url)
         async with connected() as editor:
             yield editor, server
 

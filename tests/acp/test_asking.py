@@ -19,19 +19,16 @@ def chooses(id: str) -> Any:
 
 async def coder(editor: Editor, work: Path, **capabilities: Any) -> str:
     """Return a session with the role that writes files."""
-    await editor.initialize(**capabilities)
-    session = await editor.new(work)
+    session = await editor.opened(work, **capabilities)
     await editor.call(
         "session/set_config_option", sessionId=session, configId="talks_to", value="role:coder"
     )
     return session
 
 
-async def test_a_change_is_asked_about_and_shown_as_a_difference(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_change_is_asked_about_and_shown_as_a_difference(work: Path) -> None:
     file = write(work, "a.txt", "old\n")
-    async with talking(WRITES, Reply(text="Done."), monkeypatch=monkeypatch) as (editor, _):
+    async with talking(WRITES, Reply(text="Done.")) as (editor, _):
         session = await coder(editor, work)
         editor.answers["session/request_permission"] = chooses("once")
 
@@ -54,11 +51,9 @@ async def test_a_change_is_asked_about_and_shown_as_a_difference(
 
 
 @pytest.mark.parametrize("outcome", ["no", "what nobody offered", "cancelled"])
-async def test_nothing_is_done_without_a_yes(
-    outcome: str, work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_is_done_without_a_yes(outcome: str, work: Path) -> None:
     file = write(work, "a.txt", "old\n")
-    async with talking(WRITES, Reply(text="I see."), monkeypatch=monkeypatch) as (editor, _):
+    async with talking(WRITES, Reply(text="I see.")) as (editor, _):
         session = await coder(editor, work)
         editor.answers["session/request_permission"] = (
             (lambda params: {"outcome": {"outcome": "cancelled"}})
@@ -72,9 +67,9 @@ async def test_nothing_is_done_without_a_yes(
     assert ("Nothing was decided" in editor.text()) == (outcome != "no")
 
 
-async def test_words_never_approve(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_words_never_approve(work: Path) -> None:
     file = write(work, "a.txt", "old\n")
-    async with talking(WRITES, Reply(text="I see."), monkeypatch=monkeypatch) as (editor, server):
+    async with talking(WRITES, Reply(text="I see.")) as (editor, server):
         session = await coder(editor, work)
         assert await editor.prompt(session, "change it") == "end_turn"  # it cannot ask
         assert await editor.prompt(session, "yes") == "end_turn"
@@ -83,12 +78,10 @@ async def test_words_never_approve(work: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "yes" in str(server.requests[-1]["messages"])
 
 
-async def test_a_yes_for_the_run_is_asked_for_once(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_yes_for_the_run_is_asked_for_once(work: Path) -> None:
     again = Reply(calls=(Call(name="write_file", arguments={"path": "a.txt", "content": "2\n"}),))
     script = (WRITES, again, Reply(text="Done."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, _):
+    async with talking(*script) as (editor, _):
         session = await coder(editor, work)
         editor.answers["session/request_permission"] = chooses("run")
         await editor.prompt(session, "change it")
@@ -117,13 +110,10 @@ SCHEMA = {
         ({"schema": SCHEMA}, {"name": "x", "count": 2}, '"count":2'),
     ],
 )
-async def test_a_question_is_a_form(
-    arguments: Any, content: Any, told: str, work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_question_is_a_form(arguments: Any, content: Any, told: str, work: Path) -> None:
     script = (asking(**arguments), Reply(text="Thanks."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
-        await editor.initialize(**ASKS)
-        session = await editor.new(work)
+    async with talking(*script) as (editor, server):
+        session = await editor.opened(work, **ASKS)
         editor.answers["elicitation/create"] = lambda params: {
             "action": "accept",
             "content": content,
@@ -135,13 +125,10 @@ async def test_a_question_is_a_form(
     assert editor.text() == "Thanks."
 
 
-async def test_an_answer_that_does_not_fit_is_asked_for_again(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_answer_that_does_not_fit_is_asked_for_again(work: Path) -> None:
     script = (asking(schema=SCHEMA), Reply(text="Thanks."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, _):
-        await editor.initialize(**ASKS)
-        session = await editor.new(work)
+    async with talking(*script) as (editor, _):
+        session = await editor.opened(work, **ASKS)
         answers = iter(({"name": "x", "count": 0}, {"name": "x", "count": 3}))
         editor.answers["elicitation/create"] = lambda params: {
             "action": "accept",
@@ -152,13 +139,10 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(
     assert [method for method, _ in editor.asked] == ["elicitation/create"] * 2
 
 
-async def test_without_forms_the_next_prompt_answers(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_forms_the_next_prompt_answers(work: Path) -> None:
     script = (asking(choices=["red", "blue"]), Reply(text="Thanks."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
-        await editor.initialize()
-        session = await editor.new(work)
+    async with talking(*script) as (editor, server):
+        session = await editor.opened(work)
         assert await editor.prompt(session, "go") == "end_turn"
         assert editor.text() == "**#1 dude asks:** Which one?\n1. red\n2. blue"
         assert await editor.prompt(session, "2") == "end_turn"
@@ -166,13 +150,10 @@ async def test_without_forms_the_next_prompt_answers(
     assert server.requests[-1]["messages"][-1]["content"] == "blue"
 
 
-async def test_a_form_that_is_put_away_leaves_the_question_open(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_form_that_is_put_away_leaves_the_question_open(work: Path) -> None:
     script = (asking(), Reply(text="Thanks."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, _):
-        await editor.initialize(**ASKS)
-        session = await editor.new(work)
+    async with talking(*script) as (editor, _):
+        session = await editor.opened(work, **ASKS)
         editor.answers["elicitation/create"] = lambda params: {"action": "cancel"}
         assert await editor.prompt(session, "go") == "end_turn"
         assert "Which one?" in editor.text()
@@ -181,10 +162,10 @@ async def test_a_form_that_is_put_away_leaves_the_question_open(
     assert "Thanks." in editor.text()
 
 
-async def test_the_todo_list_is_a_plan(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_todo_list_is_a_plan(work: Path) -> None:
     items = [{"text": "look", "status": "done"}, {"text": "mend", "status": "doing"}]
     script = (Reply(calls=(Call(name="todo", arguments={"items": items}),)), Reply(text="Done."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, _):
+    async with talking(*script) as (editor, _):
         session = await coder(editor, work)
         await editor.prompt(session, "go")
 
@@ -197,12 +178,10 @@ async def test_the_todo_list_is_a_plan(work: Path, monkeypatch: pytest.MonkeyPat
     assert editor.told("usage_update")[-1]["used"] == 18
 
 
-async def test_undo_takes_back_the_last_turn_with_its_files(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_undo_takes_back_the_last_turn_with_its_files(work: Path) -> None:
     file = write(work, "a.txt", "old\n")
     script = (Reply(text="Hello."), WRITES, Reply(text="Done."), Reply(text="Yes."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
+    async with talking(*script) as (editor, server):
         session = await coder(editor, work)
         editor.answers["session/request_permission"] = chooses("once")
         await editor.prompt(session, "hi")
@@ -219,12 +198,11 @@ async def test_undo_takes_back_the_last_turn_with_its_files(
         assert editor.users() == ["hi", "are you there?"]
 
 
-async def test_commands_are_offered_and_done(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_commands_are_offered_and_done(work: Path) -> None:
     write(work.parent, "config/commands/look.md", "---\ndescription: looks\n---\nLook at $1.\n")
     script = (Reply(text="Hello."), Reply(text="I looked."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
-        await editor.initialize()
-        session = await editor.new(work)
+    async with talking(*script) as (editor, server):
+        session = await editor.opened(work)
         await editor.until(lambda e: e.told("available_commands_update"))
         (told,) = editor.told("available_commands_update")
         assert {each["name"] for each in told["availableCommands"]} == {
@@ -240,12 +218,10 @@ async def test_commands_are_offered_and_done(work: Path, monkeypatch: pytest.Mon
         assert "There is no command /nothing" in editor.text()
 
 
-async def test_a_task_that_is_handed_on_speaks_in_its_call(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_task_that_is_handed_on_speaks_in_its_call(work: Path) -> None:
     handed = Call(name="delegate", arguments={"role": "finder", "task": "find it"})
     script = (Reply(calls=(handed,)), Reply(text="Found *it*."), Reply(text="Done."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, _):
+    async with talking(*script) as (editor, _):
         session = await coder(editor, work)
         await editor.prompt(session, "go")
 

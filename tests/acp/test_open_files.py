@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from acp_kit import Editor, home, talking, work
 from api_kit import write
 from support.openai_server import Call, Reply
@@ -44,8 +43,7 @@ def calls(name: str, **arguments: Any) -> Reply:
 
 
 async def coder(editor: Editor, work: Path, *, writes: bool = True) -> str:
-    await editor.initialize(fs={"readTextFile": True, "writeTextFile": writes})
-    session = await editor.new(work)
+    session = await editor.opened(work, fs={"readTextFile": True, "writeTextFile": writes})
     await editor.call(
         "session/set_config_option", sessionId=session, configId="talks_to", value="role:coder"
     )
@@ -56,11 +54,11 @@ def edit(old: str, new: str) -> Reply:
     return calls("edit_file", path="a.txt", edits=[{"old_text": old, "new_text": new}])
 
 
-async def test_what_is_not_saved_is_read(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_not_saved_is_read(work: Path) -> None:
     write(work, "a.txt", "saved\n")
     write(work, "b.txt", "on the disk\n")
     script = (calls("read_files", paths=["a.txt", "b.txt"]), Reply(text="Read."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
+    async with talking(*script) as (editor, server):
         session = await coder(editor, work)
         Buffers(editor, a="unsaved")
         await editor.prompt(session, "look")
@@ -70,12 +68,10 @@ async def test_what_is_not_saved_is_read(work: Path, monkeypatch: pytest.MonkeyP
     assert "on the disk" in result
 
 
-async def test_an_edit_is_of_what_is_not_saved_and_undo_gives_it_back(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_edit_is_of_what_is_not_saved_and_undo_gives_it_back(work: Path) -> None:
     file = write(work, "a.txt", "saved\n")
     script = (edit("unsaved", "edited"), Reply(text="Edited."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, _):
+    async with talking(*script) as (editor, _):
         session = await coder(editor, work)
         buffers = Buffers(editor, a="unsaved\n")
         await editor.prompt(session, "edit it")
@@ -89,12 +85,10 @@ async def test_an_edit_is_of_what_is_not_saved_and_undo_gives_it_back(
         assert file.read_text() == "unsaved\n"
 
 
-async def test_what_an_editor_makes_of_it_as_it_saves_is_undone_too(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_an_editor_makes_of_it_as_it_saves_is_undone_too(work: Path) -> None:
     file = write(work, "a.txt", "saved\n")
     script = (edit("unsaved", "edited"), Reply(text="Edited."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, _):
+    async with talking(*script) as (editor, _):
         session = await coder(editor, work)
         Buffers(editor, a="unsaved\n").formats = str.upper
         await editor.prompt(session, "edit it")
@@ -104,12 +98,10 @@ async def test_what_an_editor_makes_of_it_as_it_saves_is_undone_too(
     assert file.read_text() == "unsaved\n"
 
 
-async def test_a_file_that_is_saved_is_written_as_ever(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_that_is_saved_is_written_as_ever(work: Path) -> None:
     file = write(work, "a.txt", "saved\r\nas it is\r\n")
     script = (edit("saved", "edited"), Reply(text="Edited."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, _):
+    async with talking(*script) as (editor, _):
         session = await coder(editor, work)
         buffers = Buffers(editor, a="saved\nas it is")
         await editor.prompt(session, "edit it")
@@ -118,12 +110,10 @@ async def test_a_file_that_is_saved_is_written_as_ever(
     assert buffers.texts["a"] == "saved\nas it is"
 
 
-async def test_what_cannot_be_saved_there_is_left_alone(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_cannot_be_saved_there_is_left_alone(work: Path) -> None:
     file = write(work, "a.txt", "saved\n")
     script = (calls("write_file", path="a.txt", content="new\n"), Reply(text="I see."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
+    async with talking(*script) as (editor, server):
         session = await coder(editor, work, writes=False)
         Buffers(editor, a="unsaved\n")
         await editor.prompt(session, "write it")

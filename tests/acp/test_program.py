@@ -34,8 +34,7 @@ async def test_a_session_outlives_a_kill(work: Path, monkeypatch: pytest.MonkeyP
     with OpenAIServer(script) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         async with program(cwd=work) as (editor, process):
-            await editor.initialize()
-            session = await editor.new(work)
+            session = await editor.opened(work)
             await editor.prompt(session, "hi")
             cut = editor.begin(session, "count")
             await editor.until(lambda e: "One" in e.text())

@@ -16,26 +16,20 @@ from midstream.agents.json_rpc import RpcError
 __all__ = ["home", "work"]
 
 
-async def test_a_prompt_is_answered_and_has_its_stop_reason(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with talking(Reply(chunks=("Good ", "morning")), monkeypatch=monkeypatch) as (editor, _):
-        await editor.initialize()
-        session = await editor.new(work)
+async def test_a_prompt_is_answered_and_has_its_stop_reason(work: Path) -> None:
+    async with talking(Reply(chunks=("Good ", "morning"))) as (editor, _):
+        session = await editor.opened(work)
 
         assert await editor.prompt(session, "hello") == "end_turn"
         assert editor.text(session) == "Good morning"
         assert editor.users() == []
 
 
-async def test_a_second_prompt_steers_and_both_end(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_second_prompt_steers_and_both_end(work: Path) -> None:
     gate = Gate()
     script = (Reply(chunks=("One ", "two"), gate=gate, gate_after=1), Reply(text="Three."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, _):
-        await editor.initialize()
-        session = await editor.new(work)
+    async with talking(*script) as (editor, _):
+        session = await editor.opened(work)
         first = editor.begin(session, "count")
         await editor.until(lambda e: "One" in e.text())
         second = await editor.prompt(session, "go on with three")
@@ -44,12 +38,11 @@ async def test_a_second_prompt_steers_and_both_end(
         assert editor.text() == "One \n\n*[interrupted]*\n\nThree."
 
 
-async def test_a_cancel_keeps_what_was_shown(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancel_keeps_what_was_shown(work: Path) -> None:
     gate = Gate()
     script = (Reply(chunks=("One ", "two"), gate=gate, gate_after=1), Reply(text="Again."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
-        await editor.initialize()
-        session = await editor.new(work)
+    async with talking(*script) as (editor, server):
+        session = await editor.opened(work)
         first = editor.begin(session, "count")
         await editor.until(lambda e: "One" in e.text())
         await editor.cancel(session)
@@ -59,12 +52,10 @@ async def test_a_cancel_keeps_what_was_shown(work: Path, monkeypatch: pytest.Mon
         assert "One " in str(server.requests[-1]["messages"])
 
 
-async def test_steering_is_the_extension_of_other_agents(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_steering_is_the_extension_of_other_agents(work: Path) -> None:
     gate = Gate()
     script = (Reply(chunks=("One ", "two"), gate=gate, gate_after=1), Reply(text="Three."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
+    async with talking(*script) as (editor, server):
         assert (await editor.initialize())["_meta"] == {"steering": {"supported": True}}
         session = await editor.new(work)
         steer = {"sessionId": session, "prompt": [{"type": "text", "text": "three, please"}]}
@@ -82,13 +73,10 @@ async def test_steering_is_the_extension_of_other_agents(
         assert "three, please" in str(server.requests[-1]["messages"])
 
 
-async def test_a_session_is_loaded_and_told_again_whole(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_session_is_loaded_and_told_again_whole(work: Path) -> None:
     script = (Reply(text="Hello."), Reply(text="Bye."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, _):
-        await editor.initialize()
-        session = await editor.new(work)
+    async with talking(*script) as (editor, _):
+        session = await editor.opened(work)
         await editor.prompt(session, "hi there")
         await editor.call("session/close", sessionId=session)
         async with connected() as other:
@@ -104,11 +92,10 @@ async def test_a_session_is_loaded_and_told_again_whole(
             assert other.text() == "Hello.Bye."
 
 
-async def test_a_fork_is_a_session_of_its_own(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fork_is_a_session_of_its_own(work: Path) -> None:
     script = (Reply(text="Hello."), Reply(text="Bye."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
-        await editor.initialize()
-        session = await editor.new(work)
+    async with talking(*script) as (editor, server):
+        session = await editor.opened(work)
         await editor.prompt(session, "hi there")
         made = await editor.call("session/fork", sessionId=session, cwd=str(work), mcpServers=[])
 
@@ -118,10 +105,8 @@ async def test_a_fork_is_a_session_of_its_own(work: Path, monkeypatch: pytest.Mo
         assert editor.text(session) == "Hello."
 
 
-async def test_what_is_not_there_is_an_error_with_words(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with talking(monkeypatch=monkeypatch) as (editor, _):
+async def test_what_is_not_there_is_an_error_with_words(work: Path) -> None:
+    async with talking() as (editor, _):
         await editor.initialize()
         for method, params, words in (
             ("session/prompt", {"sessionId": "x", "prompt": []}, "is not open here"),
@@ -135,11 +120,9 @@ async def test_what_is_not_there_is_an_error_with_words(
                 await editor.call(method, **params)
 
 
-async def test_an_untrusted_folder_is_opened_without_its_files_and_that_is_said(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_untrusted_folder_is_opened_without_its_files_and_that_is_said(work: Path) -> None:
     write(work, ".midstream/application.json", '{"permissions": {"mode": "auto"}}')
-    async with talking(Reply(text="Hello."), monkeypatch=monkeypatch) as (editor, _):
+    async with talking(Reply(text="Hello.")) as (editor, _):
         await editor.initialize()
         made = await editor.call("session/new", cwd=str(work), mcpServers=[])
         await editor.until(lambda e: "midstream trust" in e.text())
@@ -148,11 +131,9 @@ async def test_an_untrusted_folder_is_opened_without_its_files_and_that_is_said(
         assert await editor.prompt(made["sessionId"], "hello") == "end_turn"
 
 
-async def test_modes_models_and_policies_are_options(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_modes_models_and_policies_are_options(work: Path) -> None:
     script = (Reply(chunks=("One ", "two")), Reply(text="Three."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
+    async with talking(*script) as (editor, server):
         await editor.initialize()
         made = await editor.call("session/new", cwd=str(work), mcpServers=[])
         session = made["sessionId"]
@@ -179,14 +160,11 @@ async def test_modes_models_and_policies_are_options(
             await editor.call("session/set_mode", sessionId=session, modeId="full")
 
 
-async def test_words_that_were_cancelled_before_they_were_said_are_kept(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_words_that_were_cancelled_before_they_were_said_are_kept(work: Path) -> None:
     gate = Gate()
     script = (Reply(chunks=("One ", "two"), gate=gate, gate_after=1), Reply(text="Three."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
-        await editor.initialize()
-        session = await editor.new(work)
+    async with talking(*script) as (editor, server):
+        session = await editor.opened(work)
         prompts = [editor.begin(session, f"words {number}") for number in range(3)]
         await asyncio.sleep(0)
         await editor.cancel(session)
@@ -198,14 +176,11 @@ async def test_words_that_were_cancelled_before_they_were_said_are_kept(
     assert all(f"words {number}" in said for number in range(3))
 
 
-async def test_a_request_that_is_taken_back_halts_the_turn(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_request_that_is_taken_back_halts_the_turn(work: Path) -> None:
     gate = Gate()
     script = (Reply(chunks=("One ", "two"), gate=gate, gate_after=1), Reply(text="Three."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, server):
-        await editor.initialize()
-        session = await editor.new(work)
+    async with talking(*script) as (editor, server):
+        session = await editor.opened(work)
         first = editor.begin(session, "count")
         await editor.until(lambda e: "One" in e.text())
         first.cancel()
@@ -215,7 +190,7 @@ async def test_a_request_that_is_taken_back_halts_the_turn(
     assert "count" in str(server.requests[-1]["messages"])
 
 
-async def test_a_picture_and_files_are_said(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_picture_and_files_are_said(work: Path) -> None:
     picture = base64.b64encode(png(4, 3)).decode()
     blocks = [
         {"type": "text", "text": "Look at "},
@@ -225,9 +200,8 @@ async def test_a_picture_and_files_are_said(work: Path, monkeypatch: pytest.Monk
         {"type": "resource", "resource": {"uri": f"file://{work}/c.txt", "text": "held"}},
         {"type": "audio", "mimeType": "audio/wav", "data": ""},
     ]
-    async with talking(Reply(text="I see."), monkeypatch=monkeypatch) as (editor, server):
-        await editor.initialize()
-        session = await editor.new(work)
+    async with talking(Reply(text="I see.")) as (editor, server):
+        session = await editor.opened(work)
         await editor.call("session/prompt", sessionId=session, prompt=blocks)
 
     said = server.requests[-1]["messages"][-1]["content"]
@@ -237,9 +211,7 @@ async def test_a_picture_and_files_are_said(work: Path, monkeypatch: pytest.Monk
         assert part in words
 
 
-async def test_branches_are_tool_calls_with_their_own_text(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_branches_are_tool_calls_with_their_own_text(work: Path) -> None:
     flow = {
         "workflow_name": "two",
         "contexts": [{"name": "talk"}],
@@ -252,9 +224,8 @@ async def test_branches_are_tool_calls_with_their_own_text(
         ],
     }
     write(work.parent, "config/workflows/two.json", json.dumps(flow))
-    async with talking(*[Reply(text="Hello.")] * 2, monkeypatch=monkeypatch) as (editor, _):
-        await editor.initialize()
-        session = await editor.new(work)
+    async with talking(*[Reply(text="Hello.")] * 2) as (editor, _):
+        session = await editor.opened(work)
         await editor.call(
             "session/set_config_option",
             sessionId=session,

@@ -45,12 +45,10 @@ def is_idle(editor: Editor) -> bool:
     return states(editor)[-1:] != [] and states(editor)[-1][0] == "idle"
 
 
-async def test_a_prompt_is_answered_once_it_is_said(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_prompt_is_answered_once_it_is_said(work: Path) -> None:
     gate = Gate()
     script = (Reply(chunks=("One ", "two"), gate=gate, gate_after=1), Reply(text="Three."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, _):
+    async with talking(*script) as (editor, _):
         session = await session_of(editor, work)
         first = await prompt(editor, session, "count")
         await editor.until(lambda e: "One" in e.text())
@@ -62,10 +60,10 @@ async def test_a_prompt_is_answered_once_it_is_said(
         assert states(editor) == [("running", ""), ("idle", "end_turn")]
 
 
-async def test_a_cancel_ends_in_idle(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancel_ends_in_idle(work: Path) -> None:
     gate = Gate()
     script = (Reply(chunks=("One ", "two"), gate=gate, gate_after=1), Reply(text="Three."))
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, _):
+    async with talking(*script) as (editor, _):
         session = await session_of(editor, work)
         await prompt(editor, session, "count")
         await editor.until(lambda e: "One" in e.text())
@@ -79,9 +77,7 @@ async def test_a_cancel_ends_in_idle(work: Path, monkeypatch: pytest.MonkeyPatch
     assert reasons == ["cancelled", "end_turn", "end_turn"]
 
 
-async def test_a_yes_is_waited_for_and_a_change_is_a_patch(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_yes_is_waited_for_and_a_change_is_a_patch(work: Path) -> None:
     write(work, "a.txt", "old\n")
     items = [{"text": "look", "status": "done"}]
     script = (
@@ -89,7 +85,7 @@ async def test_a_yes_is_waited_for_and_a_change_is_a_patch(
         Reply(calls=(Call(name="write_file", arguments={"path": "a.txt", "content": "new\n"}),)),
         Reply(text="Done."),
     )
-    async with talking(*script, monkeypatch=monkeypatch) as (editor, _):
+    async with talking(*script) as (editor, _):
         session = await session_of(editor, work, **ASKS)
         editor.answers["session/request_permission"] = lambda params: {
             "outcome": {"outcome": "selected", "optionId": "once"}
@@ -108,10 +104,8 @@ async def test_a_yes_is_waited_for_and_a_change_is_a_patch(
     assert plan["plan"]["entries"][0]["content"] == "look"
 
 
-async def test_a_session_is_told_again_from_its_start(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with talking(Reply(text="Hello."), monkeypatch=monkeypatch) as (editor, _):
+async def test_a_session_is_told_again_from_its_start(work: Path) -> None:
+    async with talking(Reply(text="Hello.")) as (editor, _):
         session = await session_of(editor, work)
         await prompt(editor, session, "hi there")
         await editor.until(is_idle)
