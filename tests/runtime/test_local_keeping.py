@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -62,12 +62,14 @@ class Process:
         world = fake_world(self.model, tools=self.tools, journal=store, blobs=store)
         self.engine = LocalEngine(world, store)
         self.engine.listen(self.told)
+        _MADE.append(self)
 
     async def start(self, flow: dict[str, Any] = FLOW, **given: Any) -> WorkflowStateMachine:
         return await self.engine.start(define(flow, tools=self.tools), **given)
 
     async def die(self) -> None:
         """End as a killed process does: nothing is let go of, nothing more is written."""
+        _MADE.remove(self)
         self.store.die()
         if self.engine._owner._dispatcher is not None:
             await self.engine._owner._dispatcher.close()
@@ -77,14 +79,54 @@ class Process:
                 await asyncio.wait((machine._task,))
 
 
+_MADE: list[Process] = []
+"""The processes of the test that have not died."""
+
+
 @asynccontextmanager
 async def shared() -> AsyncIterator[MemoryStore]:
-    """Yield a store. Afterwards nothing that began meanwhile is left."""
+    """Yield a store. Afterwards its processes are closed, and nothing that began meanwhile is left."""
     before = asyncio.all_tasks()
-    async with asyncio.timeout(DEADLINE_S):
-        yield MemoryStore()
-        left = asyncio.all_tasks() - before
-        assert not left, left
+    _MADE.clear()
+    yield MemoryStore()
+    for process in _MADE:
+        await process.engine.close()
+    left = asyncio.all_tasks() - before
+    assert not left, left
+
+
+S = TypeVar("S", bound=MemoryStore)
+
+
+def beside(store: MemoryStore, kind: type[S]) -> S:
+    """Return another owner of what a store holds, of a kind of its own."""
+    other = kind()
+    other._open(store._contents)
+    return other
+
+
+class Failing(MemoryStore):
+    """A store whose appends fail with an error, for as long as there is one."""
+
+    error: WorldTrouble | None = None
+
+    async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+        if self.error is not None:
+            raise self.error
+        await super().append(run, expected, facts)
+
+
+FULL = JournalFull("There is no room.")
+
+
+class Looking(MemoryStore):
+    """A store that counts how often somebody looks for messages."""
+
+    looks = 0
+
+    async def mail(self, owner: str) -> list[Mail]:
+        self.looks += 1
+        return await super().mail(owner)
 
 
 async def rounds(count: int = 30) -> None:
@@ -131,7 +173,6 @@ async def test_a_run_that_was_left_goes_on_where_it_stood() -> None:
         assert two.told.of(RunRecovered) == [RunRecovered(was_cut=False)]
         await again.say("src")
         assert (await again.wait()).output == "Done."
-        await two.engine.close()
 
 
 async def test_a_run_whose_process_was_killed_was_cut() -> None:
@@ -149,7 +190,6 @@ async def test_a_run_whose_process_was_killed_was_cut() -> None:
         assert two.told.of(RunRecovered) == [RunRecovered(was_cut=True)]
         assert (await again.wait()).output == "Done."
         assert len(two.tools.calls) == 1
-        await two.engine.close()
 
 
 @pytest.mark.parametrize("is_halted", [False, True])
@@ -170,7 +210,6 @@ async def test_of_a_run_that_only_waited_when_its_process_was_killed_nothing_was
         [recovered] = two.told.of(RunRecovered)
         assert recovered == RunRecovered(was_cut=True, was_idle=True)
         assert not recovered.cut_work
-        await two.engine.close()
 
 
 async def test_a_run_of_a_living_process_is_not_taken() -> None:
@@ -183,8 +222,6 @@ async def test_a_run_of_a_living_process_is_not_taken() -> None:
         assert two.engine.machines() == ()
         await machine.say("src")
         assert (await machine.wait()).output == "Done."
-        for process in (one, two):
-            await process.engine.close()
 
 
 async def test_what_cannot_be_resumed_says_why_and_is_claimed_by_nobody() -> None:
@@ -205,7 +242,6 @@ async def test_what_cannot_be_resumed_says_why_and_is_claimed_by_nobody() -> Non
             await two.engine.resume(open_one.id, definition=other)
         assert two.engine.machines() == ()
         assert {kept.owner for kept in await later.listing()} == {""}
-        await two.engine.close()
 
 
 def store_after(store: MemoryStore) -> MemoryStore:
@@ -220,7 +256,6 @@ async def test_resuming_what_runs_here_returns_its_machine() -> None:
         await machine.settled()
         assert await one.engine.resume(machine.id) is machine
         assert not one.told.of(RunRecovered)
-        await one.engine.close()
 
 
 async def test_two_who_resume_a_run_at_once_get_one_machine() -> None:
@@ -236,7 +271,6 @@ async def test_two_who_resume_a_run_at_once_get_one_machine() -> None:
         assert first is second is third
         assert two.told.of(RunRecovered) == [RunRecovered()]
         assert not two.told.of(RunTaken)
-        await two.engine.close()
 
 
 async def test_handlers_and_another_definition_go_with_it() -> None:
@@ -257,50 +291,31 @@ async def test_handlers_and_another_definition_go_with_it() -> None:
         )
         await again.say("src")
         assert (await again.wait()).common_data == {"by": "the new one"}
-        await two.engine.close()
 
 
 async def test_a_full_disk_leaves_a_run_for_later() -> None:
-    class Full(MemoryStore):
-        is_full = False
-
-        async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
-            if self.is_full:
-                raise JournalFull("There is no room.")
-            await super().append(run, expected, facts)
-
     async with shared() as store:
-        one, full = Process(store, asks("Which?")), Full()
-        full._open(store._contents)
+        one, full = Process(store, asks("Which?")), beside(store, Failing)
         two = Process(full, "Done.")
         machine = await one.start()
         await machine.settled()
         await one.engine.close()
-        full.is_full = True
+        full.error = FULL
         with pytest.raises(JournalFull):
             await two.engine.resume(machine.id)
         assert two.engine.machines() == ()
         assert two.told.events == []
         assert await full.owner_of(machine.id) == ""
 
-        full.is_full = False
+        full.error = None
         again = await two.engine.resume(machine.id)
         assert again.run.inbox.open_questions
-        await two.engine.close()
 
 
 async def test_a_crash_is_counted_though_the_disk_was_full_when_it_was_taken_up() -> None:
-    class Full(MemoryStore):
-        is_full = True
-
-        async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
-            if self.is_full:
-                raise JournalFull("There is no room.")
-            await super().append(run, expected, facts)
-
     async with shared() as store:
-        one, full = Process(store, asks("Which?")), Full()
-        full._open(store._contents)
+        one, full = Process(store, asks("Which?")), beside(store, Failing)
+        full.error = FULL
         two, three = Process(full), Process(store.beside())
         machine = await one.start()
         await machine.settled()
@@ -313,7 +328,6 @@ async def test_a_crash_is_counted_though_the_disk_was_full_when_it_was_taken_up(
         again = await three.engine.resume(machine.id)
         assert three.told.of(RunRecovered) == [RunRecovered(was_cut=True, was_idle=True)]
         assert again.run.crashes == 1
-        await three.engine.close()
 
 
 async def test_nothing_begins_in_an_engine_that_has_closed() -> None:
@@ -344,8 +358,6 @@ async def test_messages_are_delivered_in_order_and_once() -> None:
         received = one.told.of(InputReceived)
         assert [fact.text for fact in received] == [f"line {n}" for n in range(5)]
         assert [fact.input_id for fact in received] == [f"l{n}" for n in range(5)]
-        await one.engine.close()
-        await other.aclose()
 
 
 async def test_a_message_to_a_run_nobody_has_waits_for_its_next_owner() -> None:
@@ -361,7 +373,6 @@ async def test_a_message_to_a_run_nobody_has_waits_for_its_next_owner() -> None:
         again = await two.engine.resume(machine.id)
         assert (await again.wait()).output == "Done."
         await emptied(two.store)
-        await two.engine.close()
 
 
 async def test_messages_that_waited_are_heard_before_anything_begins_again() -> None:
@@ -382,7 +393,6 @@ async def test_messages_that_waited_are_heard_before_anything_begins_again() -> 
         assert [called.name for called in two.tools.calls] == [], "the call was cut by the words"
         assert [record.disposition for record in run.inbox.lines.values()] == ["interrupted"] * 2
         assert len(two.model.asked) == 1
-        await two.engine.close()
 
 
 async def test_a_stop_that_waited_ends_the_run_before_anything_begins_again() -> None:
@@ -400,7 +410,6 @@ async def test_a_stop_that_waited_ends_the_run_before_anything_begins_again() ->
         assert (again.run.status, again.run.halt.reason) == ("stopped", "enough")
         assert (two.model.asked, two.tools.calls) == ([], [])
         assert await waiting(two.store) == []
-        await two.engine.close()
 
 
 async def test_a_run_that_hears_nothing_while_it_is_taken_up_goes_on_all_the_same() -> None:
@@ -409,15 +418,13 @@ async def test_a_run_that_hears_nothing_while_it_is_taken_up_goes_on_all_the_sam
             raise WorldTrouble("The disk is slow.")
 
     async with shared() as store:
-        mute = Mute()
-        mute._open(store._contents)
+        mute = beside(store, Mute)
         one, two = Process(store, says("x", gate=Gate())), Process(mute, "Done.")
         machine = await one.start()
         await rounds()
         await one.die()
         again = await two.engine.resume(machine.id)
         assert (await again.wait()).output == "Done."
-        await two.engine.close()
 
 
 async def test_a_message_to_an_ended_run_whose_process_is_gone_is_refused() -> None:
@@ -432,7 +439,6 @@ async def test_a_message_to_an_ended_run_whose_process_is_gone_is_refused() -> N
         await two.engine.start(define(FLOW))
         await emptied(two.store)
         assert [mail.text for mail in await refused(two.store, ended)] == ["too late"]
-        await two.engine.close()
 
 
 async def test_a_message_to_a_run_that_waits_for_an_owner_is_left_to_it() -> None:
@@ -445,7 +451,6 @@ async def test_a_message_to_a_run_that_waits_for_an_owner_is_left_to_it() -> Non
         await two.engine.start(define(FLOW))
         await rounds()
         assert [mail.id for mail in await waiting(two.store)] == ["a"]
-        await two.engine.close()
 
 
 async def test_an_owner_that_is_called_looks_for_its_messages_and_not_before(
@@ -453,14 +458,7 @@ async def test_an_owner_that_is_called_looks_for_its_messages_and_not_before(
 ) -> None:
     monkeypatch.setattr(mailbox, "LOOK_EVERY_S", 2 * DEADLINE_S)
 
-    class Counting(MemoryStore):
-        looks = 0
-
-        async def mail(self, owner: str) -> list[Mail]:
-            self.looks += 1
-            return await super().mail(owner)
-
-    store = Counting()
+    store = Looking()
     one = Process(store, asks("Which?"), "Done.")
     machine = await one.start()
     await machine.settled()
@@ -493,7 +491,6 @@ async def test_a_message_that_was_taken_and_not_marked_is_not_taken_twice() -> N
         await emptied(two.store)
         assert run.output == "Done."
         assert [record.id for record in run.inbox.lines.values()] == ["a"]
-        await two.engine.close()
 
 
 async def test_a_message_to_a_run_that_is_being_left_stays_for_the_next_owner() -> None:
@@ -515,7 +512,6 @@ async def test_a_message_to_a_run_that_is_being_left_stays_for_the_next_owner() 
         again = await two.engine.resume(machine.id)
         await emptied(two.store)
         assert list((await again.wait()).inbox.lines) == ["a"]
-        await two.engine.close()
 
 
 async def test_a_run_that_is_ours_no_more_keeps_the_dispatcher_still(
@@ -523,16 +519,8 @@ async def test_a_run_that_is_ours_no_more_keeps_the_dispatcher_still(
 ) -> None:
     monkeypatch.setattr(mailbox, "LOOK_EVERY_S", 2 * DEADLINE_S)
 
-    class Counting(MemoryStore):
-        looks = 0
-
-        async def mail(self, owner: str) -> list[Mail]:
-            self.looks += 1
-            return await super().mail(owner)
-
     async with shared() as store:
-        counting = Counting()
-        counting._open(store._contents)
+        counting = beside(store, Looking)
         one = Process(counting, asks("Which?"))
         machine = await one.start()
         await machine.settled()
@@ -543,7 +531,6 @@ async def test_a_run_that_is_ours_no_more_keeps_the_dispatcher_still(
         looks = counting.looks
         await rounds(200)
         assert counting.looks <= looks + 1
-        await one.engine.close()
 
 
 async def test_a_message_to_a_run_that_has_ended_is_put_away(
@@ -557,7 +544,6 @@ async def test_a_message_to_a_run_that_has_ended_is_put_away(
         await other.post(Mail(id="a", run=machine.id, at=1.0, text="too late"))
         one.engine.look()
         await emptied(other)
-        await one.engine.close()
 
 
 async def test_what_cannot_be_done_any_more_does_not_hold_up_the_rest() -> None:
@@ -575,7 +561,6 @@ async def test_what_cannot_be_done_any_more_does_not_hold_up_the_rest() -> None:
         one.engine.look()
         assert (await machine.wait()).output == "Done."
         await emptied(other)
-        await one.engine.close()
 
 
 async def test_a_stop_by_message_ends_the_run_and_lets_go_of_it() -> None:
@@ -588,36 +573,25 @@ async def test_a_stop_by_message_ends_the_run_and_lets_go_of_it() -> None:
         assert (await machine.wait()).halt.reason == "enough"
         await emptied(other)
         await let_go(other, machine.id)
-        await one.engine.close()
 
 
 async def test_without_room_a_message_waits() -> None:
-    class Full(MemoryStore):
-        is_full = False
-
-        async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
-            if self.is_full:
-                raise JournalFull("There is no room.")
-            await super().append(run, expected, facts)
-
     async with shared() as store:
-        full = Full()
-        full._open(store._contents)
+        full = beside(store, Failing)
         one = Process(full, asks("Which?"), "Done.")
         machine = await one.start()
         await machine.settled()
-        full.is_full = True
+        full.error = FULL
         await store.post(Mail(id="a", run=machine.id, at=1.0, text="src", question="q1"))
         for _ in range(3):
             one.engine.look()
             await rounds()
         assert len(await waiting(store)) == 1
         assert machine.run.inbox.lines == {}
-        full.is_full = False
+        full.error = None
         one.engine.look()
         assert (await machine.wait()).output == "Done."
         await emptied(full)
-        await one.engine.close()
 
 
 async def test_a_message_marked_while_a_later_look_is_under_way_is_not_handed_over_again() -> None:
@@ -659,21 +633,12 @@ async def test_a_message_marked_while_a_later_look_is_under_way_is_not_handed_ov
 
 
 async def test_a_message_that_met_a_broken_journal_stays() -> None:
-    class Broken(MemoryStore):
-        is_broken = False
-
-        async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
-            if self.is_broken:
-                raise WorldTrouble("The disk is broken.")
-            await super().append(run, expected, facts)
-
     async with shared() as store:
-        broken = Broken()
-        broken._open(store._contents)
+        broken = beside(store, Failing)
         one, two = Process(broken, asks("Which?")), Process(store, "Done.")
         machine = await one.start()
         await machine.settled()
-        broken.is_broken = True
+        broken.error = WorldTrouble("The disk is broken.")
         await store.post(Mail(id="a", run=machine.id, at=1.0, text="src", question="q1"))
         one.engine.look()
         assert (await machine.wait()).status == "failed"
@@ -686,7 +651,6 @@ async def test_a_message_that_met_a_broken_journal_stays() -> None:
         again = await two.engine.resume(machine.id)
         assert (await again.wait()).output == "Done."
         await emptied(store)
-        await two.engine.close()
 
 
 # --- snapshots ------------------------------------------------------------------------------------
@@ -739,7 +703,6 @@ async def test_a_long_run_without_a_snapshot_gets_one_when_it_is_first_taken_up(
         await again.say("and on")
         await again.settled()
         await until(lambda: store.snapshot(machine.id))
-        await two.engine.close()
 
 
 async def test_a_long_conversation_is_read_when_it_is_needed_and_off_the_loop(
@@ -771,7 +734,6 @@ async def test_a_long_conversation_is_read_when_it_is_needed_and_off_the_loop(
             await again.settled()
         assert len(two.model.requests[-1].messages) == 5_003
         assert on_the_loop < 100
-        await two.engine.close()
 
 
 async def test_a_very_long_run_is_kept_anew_by_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -888,8 +850,7 @@ async def cancelled_at(doing: Any, step: int) -> bool:
 async def test_a_start_cancelled_anywhere_leaves_nothing_running_that_nobody_has() -> None:
     for step in range(100):
         async with shared() as store:
-            suspending = Suspending()
-            suspending._open(store._contents)
+            suspending = beside(store, Suspending)
             one = Process(suspending, asks("Which?"))
             was_done = await cancelled_at(one.start(), step)
             if not was_done:
@@ -898,7 +859,6 @@ async def test_a_start_cancelled_anywhere_leaves_nothing_running_that_nobody_has
                 for kept in await store.listing():
                     run = await opened(store, kept.id)
                     assert run.visit.state == "start", "it has begun, or it is not there"
-            await one.engine.close()
         if was_done:
             assert step > 5
             return
@@ -913,8 +873,7 @@ async def test_a_resume_cancelled_anywhere_leaves_the_run_to_be_resumed() -> Non
             machine = await one.start()
             await machine.settled()
             await one.engine.close()
-            suspending = Suspending()
-            suspending._open(store._contents)
+            suspending = beside(store, Suspending)
             two = Process(suspending, "Done.")
             was_done = await cancelled_at(two.engine.resume(machine.id), step)
             if not was_done:
@@ -924,7 +883,6 @@ async def test_a_resume_cancelled_anywhere_leaves_the_run_to_be_resumed() -> Non
             await again.say("src")
             assert (await again.wait()).output == "Done."
             assert await opened(suspending, machine.id) == again.run
-            await two.engine.close()
         if was_done:
             assert step > 8
             return
@@ -936,8 +894,7 @@ async def test_a_close_cancelled_anywhere_can_be_done_again() -> None:
     for step in range(100):
         async with shared() as store:
             gate = Gate()
-            suspending = Suspending()
-            suspending._open(store._contents)
+            suspending = beside(store, Suspending)
             tools = FakeTools(FakeTool(name="shell", effect="once", gate=gate))
             one = Process(suspending, call("shell"), tools=tools)
             machine = await one.start()
@@ -984,11 +941,9 @@ class Cut(MemoryStore):
 async def cut_off(*script: Line, tools: FakeTools | None = None) -> AsyncIterator[Process]:
     """Give a process whose store can be cut off."""
     async with shared() as store:
-        cut = Cut()
-        cut._open(store._contents)
+        cut = beside(store, Cut)
         process = Process(cut, *script, tools=tools)
         yield process
-        await process.engine.close()
 
 
 async def test_a_run_whose_store_is_away_stands_still_and_goes_on_with_it() -> None:
@@ -1087,8 +1042,7 @@ async def test_a_run_that_another_process_took_meanwhile_is_its() -> None:
 
 async def test_a_process_that_ends_while_its_store_is_away_gives_the_run_back() -> None:
     async with shared() as store:
-        cut = Cut()
-        cut._open(store._contents)
+        cut = beside(store, Cut)
         process = Process(cut, asks("Which?"))
         machine = await process.start()
         await machine.settled()
@@ -1126,8 +1080,7 @@ async def test_runs_of_a_journal_that_was_restored_are_let_go_of(was_away: bool)
 
 async def test_who_leaves_just_as_the_store_goes_away_is_not_held_up_for_long() -> None:
     async with shared() as store:
-        cut = Cut()
-        cut._open(store._contents)
+        cut = beside(store, Cut)
         process = Process(cut, asks("Which?"))
         machine = await process.start()
         await machine.settled()
