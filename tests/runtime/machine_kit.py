@@ -144,6 +144,16 @@ async def running(
         yield here
 
 
+@asynccontextmanager
+async def at_rest(
+    workflow: dict[str, Json], *script: Line | Callable[[ModelRequest], Line], **how: Any
+) -> AsyncIterator[Scene]:
+    """Yield a machine that has begun and waits for somebody, or has ended; see `running`."""
+    async with running(workflow, *script, **how) as here:
+        await here.machine.settled()
+        yield here
+
+
 async def begin(here: Scene, input: Json = "tidy", **start: Any) -> None:
     """Start the run and let it come to rest or to a gate."""
     await here.machine.start(input, **start)

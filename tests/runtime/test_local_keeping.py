@@ -67,6 +67,12 @@ class Process:
     async def start(self, flow: dict[str, Any] = FLOW, **given: Any) -> WorkflowStateMachine:
         return await self.engine.start(define(flow, tools=self.tools), **given)
 
+    async def at_rest(self) -> WorkflowStateMachine:
+        """Return a run that has begun and waits for somebody."""
+        machine = await self.start()
+        await machine.settled()
+        return machine
+
     async def die(self) -> None:
         """End as a killed process does: nothing is let go of, nothing more is written."""
         _MADE.remove(self)
@@ -198,8 +204,7 @@ async def test_of_a_run_that_only_waited_when_its_process_was_killed_nothing_was
 ) -> None:
     async with shared() as store:
         one, two = Process(store, asks("Which?")), Process(store.beside())
-        machine = await one.start()
-        await machine.settled()
+        machine = await one.at_rest()
         if is_halted:
             await machine.halt()
         await one.die()
@@ -215,8 +220,7 @@ async def test_of_a_run_that_only_waited_when_its_process_was_killed_nothing_was
 async def test_a_run_of_a_living_process_is_not_taken() -> None:
     async with shared() as store:
         one, two = Process(store, asks("Which?"), "Done."), Process(store.beside())
-        machine = await one.start()
-        await machine.settled()
+        machine = await one.at_rest()
         with pytest.raises(RunOwned):
             await two.engine.resume(machine.id)
         assert two.engine.machines() == ()
@@ -252,8 +256,7 @@ def store_after(store: MemoryStore) -> MemoryStore:
 async def test_resuming_what_runs_here_returns_its_machine() -> None:
     async with shared() as store:
         one = Process(store, asks("Which?"))
-        machine = await one.start()
-        await machine.settled()
+        machine = await one.at_rest()
         assert await one.engine.resume(machine.id) is machine
         assert not one.told.of(RunRecovered)
 
@@ -261,8 +264,7 @@ async def test_resuming_what_runs_here_returns_its_machine() -> None:
 async def test_two_who_resume_a_run_at_once_get_one_machine() -> None:
     async with shared() as store:
         one, two = Process(store, asks("Which?")), Process(store.beside(), "Done.")
-        machine = await one.start()
-        await machine.settled()
+        machine = await one.at_rest()
         await one.engine.close()
         first, second, third = await asyncio.gather(
             *[two.engine.resume(machine.id) for _ in range(3)]
@@ -281,8 +283,7 @@ async def test_handlers_and_another_definition_go_with_it() -> None:
     state = {"name": "start", "agent": "dude", "transition_handler": "choose"}
     async with shared() as store:
         one, two = Process(store, asks("Which?")), Process(store.beside(), "Done.")
-        machine = await one.start()
-        await machine.settled()
+        machine = await one.at_rest()
         await one.engine.close()
         again = await two.engine.resume(
             machine.id,
@@ -297,8 +298,7 @@ async def test_a_full_disk_leaves_a_run_for_later() -> None:
     async with shared() as store:
         one, full = Process(store, asks("Which?")), beside(store, Failing)
         two = Process(full, "Done.")
-        machine = await one.start()
-        await machine.settled()
+        machine = await one.at_rest()
         await one.engine.close()
         full.error = FULL
         with pytest.raises(JournalFull):
@@ -317,8 +317,7 @@ async def test_a_crash_is_counted_though_the_disk_was_full_when_it_was_taken_up(
         one, full = Process(store, asks("Which?")), beside(store, Failing)
         full.error = FULL
         two, three = Process(full), Process(store.beside())
-        machine = await one.start()
-        await machine.settled()
+        machine = await one.at_rest()
         await one.die()
         for _ in range(2):
             with pytest.raises(JournalFull):
@@ -363,8 +362,7 @@ async def test_messages_are_delivered_in_order_and_once() -> None:
 async def test_a_message_to_a_run_nobody_has_waits_for_its_next_owner() -> None:
     async with shared() as store:
         one, two = Process(store, asks("Which?")), Process(store.beside(), "Done.")
-        machine = await one.start()
-        await machine.settled()
+        machine = await one.at_rest()
         await one.engine.close()
         await two.store.post(Mail(id="a", run=machine.id, at=1.0, text="src", question="q1"))
         await rounds()
@@ -444,8 +442,7 @@ async def test_a_message_to_an_ended_run_whose_process_is_gone_is_refused() -> N
 async def test_a_message_to_a_run_that_waits_for_an_owner_is_left_to_it() -> None:
     async with shared() as store:
         one, two = Process(store, asks("Which?")), Process(store.beside(), asks("Which?"))
-        machine = await one.start()
-        await machine.settled()
+        machine = await one.at_rest()
         await one.engine.close()
         await two.store.post(Mail(id="a", run=machine.id, at=1.0, text="src"))
         await two.engine.start(define(FLOW))
@@ -460,8 +457,7 @@ async def test_an_owner_that_is_called_looks_for_its_messages_and_not_before(
 
     store = Looking()
     one = Process(store, asks("Which?"), "Done.")
-    machine = await one.start()
-    await machine.settled()
+    machine = await one.at_rest()
     await rounds()
     looks = store.looks
     jump(DEADLINE_S / 2)
@@ -479,8 +475,7 @@ async def test_a_message_that_was_taken_and_not_marked_is_not_taken_twice() -> N
         one, two = Process(store, asks("Which?"), says("x", gate=Gate())), Process(store.beside())
         two.model = ScriptedModel("Done.")
         two.engine.world = fake_world(two.model, journal=two.store, blobs=two.store)
-        machine = await one.start()
-        await machine.settled()
+        machine = await one.at_rest()
         mail = Mail(id="a", run=machine.id, at=1.0, text="src", question="q1")
         await two.store.post(mail)
         await hand_over(machine, mail)
@@ -522,8 +517,7 @@ async def test_a_run_that_is_ours_no_more_keeps_the_dispatcher_still(
     async with shared() as store:
         counting = beside(store, Looking)
         one = Process(counting, asks("Which?"))
-        machine = await one.start()
-        await machine.settled()
+        machine = await one.at_rest()
         await machine.leave()
         await store.post(Mail(id="a", run=machine.id, at=1.0, text="no"))
         one.engine.look()
@@ -549,8 +543,7 @@ async def test_a_message_to_a_run_that_has_ended_is_put_away(
 async def test_what_cannot_be_done_any_more_does_not_hold_up_the_rest() -> None:
     async with shared() as store:
         one, other = Process(store, asks("Which?"), "Done."), store.beside()
-        machine = await one.start()
-        await machine.settled()
+        machine = await one.at_rest()
         for mail in (
             Mail(id="a", run=machine.id, at=1.0, text="x", question="q9"),
             Mail(id="b", run=machine.id, at=1.0, kind="approve", question="q9", granted=True),
@@ -566,8 +559,7 @@ async def test_what_cannot_be_done_any_more_does_not_hold_up_the_rest() -> None:
 async def test_a_stop_by_message_ends_the_run_and_lets_go_of_it() -> None:
     async with shared() as store:
         one, other = Process(store, asks("Which?")), store.beside()
-        machine = await one.start()
-        await machine.settled()
+        machine = await one.at_rest()
         await other.post(Mail(id="a", run=machine.id, at=1.0, kind="stop", text="enough"))
         one.engine.look()
         assert (await machine.wait()).halt.reason == "enough"
@@ -579,8 +571,7 @@ async def test_without_room_a_message_waits() -> None:
     async with shared() as store:
         full = beside(store, Failing)
         one = Process(full, asks("Which?"), "Done.")
-        machine = await one.start()
-        await machine.settled()
+        machine = await one.at_rest()
         full.error = FULL
         await store.post(Mail(id="a", run=machine.id, at=1.0, text="src", question="q1"))
         for _ in range(3):
@@ -616,8 +607,7 @@ async def test_a_message_marked_while_a_later_look_is_under_way_is_not_handed_ov
 
     store = Late()
     one = Process(store, asks("Which?"))
-    machine = await one.start()
-    await machine.settled()
+    machine = await one.at_rest()
     await store.post(Mail(id="a", run=machine.id, at=1.0, kind="halt"))
     one.engine.look()
     await store.marking.reached()
@@ -636,8 +626,7 @@ async def test_a_message_that_met_a_broken_journal_stays() -> None:
     async with shared() as store:
         broken = beside(store, Failing)
         one, two = Process(broken, asks("Which?")), Process(store, "Done.")
-        machine = await one.start()
-        await machine.settled()
+        machine = await one.at_rest()
         broken.error = WorldTrouble("The disk is broken.")
         await store.post(Mail(id="a", run=machine.id, at=1.0, text="src", question="q1"))
         one.engine.look()
@@ -765,8 +754,7 @@ async def test_a_very_long_run_is_kept_anew_by_its_length(monkeypatch: pytest.Mo
 async def test_a_snapshot_of_another_version_is_folded_anew() -> None:
     async with shared() as store:
         one, two = Process(store, asks("Which?")), store.beside()
-        machine = await one.start()
-        await machine.settled()
+        machine = await one.at_rest()
         await one.engine.close()
         for data in (b"", b"{}", b"\xff", b'{"id":"x"}', b"0000000000000000\n{}"):
             await two.keep_snapshot(machine.id, 2, data)
@@ -870,8 +858,7 @@ async def test_a_resume_cancelled_anywhere_leaves_the_run_to_be_resumed() -> Non
     for step in range(200):
         async with shared() as store:
             one = Process(store, asks("Which?"))
-            machine = await one.start()
-            await machine.settled()
+            machine = await one.at_rest()
             await one.engine.close()
             suspending = beside(store, Suspending)
             two = Process(suspending, "Done.")
@@ -1022,8 +1009,7 @@ async def test_a_run_that_another_process_took_meanwhile_is_its() -> None:
     async with cut_off(asks("Which?")) as process:
         cut = process.store
         assert isinstance(cut, Cut)
-        machine = await process.start()
-        await machine.settled()
+        machine = await process.at_rest()
         cut.is_cut_off = True
         await until(lambda: _is(machine.is_away))
         other = Process(cut.beside(), "Done.")
@@ -1044,8 +1030,7 @@ async def test_a_process_that_ends_while_its_store_is_away_gives_the_run_back() 
     async with shared() as store:
         cut = beside(store, Cut)
         process = Process(cut, asks("Which?"))
-        machine = await process.start()
-        await machine.settled()
+        machine = await process.at_rest()
         cut.is_cut_off = True
         await until(lambda: _is(machine.is_away))
         waits = asyncio.create_task(machine.wait())
@@ -1060,8 +1045,7 @@ async def test_runs_of_a_journal_that_was_restored_are_let_go_of(was_away: bool)
     async with cut_off(asks("Which?")) as process:
         cut = process.store
         assert isinstance(cut, Cut)
-        machine = await process.start()
-        await machine.settled()
+        machine = await process.at_rest()
         if was_away:
             cut.is_cut_off = True
             await until(lambda: _is(machine.is_away))
@@ -1082,8 +1066,7 @@ async def test_who_leaves_just_as_the_store_goes_away_is_not_held_up_for_long() 
     async with shared() as store:
         cut = beside(store, Cut)
         process = Process(cut, asks("Which?"))
-        machine = await process.start()
-        await machine.settled()
+        machine = await process.at_rest()
         cut.is_cut_off = True
         await process.engine.close()
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from machine_kit import end, flow, rounds, running
+from machine_kit import at_rest, end, flow, rounds, running
 from test_machine_branches import ALL, STOP, THREE, plays, reviewers, state
 
 from midstream.core.decide.steering import NOT_KNOWN
@@ -13,10 +13,9 @@ from midstream.testing.fakes import FakeTool, Gate, Scripted, call, calls, says
 
 async def test_the_answer_to_a_branch_that_asks_by_itself_lets_it_go_on() -> None:
     branch = {"name": "ask", "states": [state("sure", ask="Sure?", save_as="sure")]}
-    async with running(
+    async with at_rest(
         flow(state("start", parallel=[branch], save_as="out"), STOP), input="tidy"
     ) as here:
-        await here.machine.settled()
         await here.machine.say("yes", question=here.question())
         run = await end(here)
 
@@ -135,8 +134,7 @@ async def test_a_once_call_of_unknown_outcome_is_not_tried_again() -> None:
         state("start", tool="deploy", retry={"max_attempts": 3, "backoff_s": 0}),
         STOP,
     )
-    async with running(workflow, tools=[tool], input="tidy") as here:
-        await here.machine.settled()
+    async with at_rest(workflow, tools=[tool], input="tidy") as here:
         await here.machine.say(NOT_KNOWN, question=here.question())
         run = await end(here)
 

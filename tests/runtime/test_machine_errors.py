@@ -9,6 +9,7 @@ from machine_kit import (
     PLAIN,
     RESUMING,
     START,
+    at_rest,
     begin,
     check_request,
     end,
@@ -132,8 +133,7 @@ async def test_words_no_store_can_keep_are_made_readable() -> None:
 )
 async def test_a_journal_that_fails_ends_the_run_visibly(trouble: Exception) -> None:
     journal = FakeJournal()
-    async with running(RESUMING, asks("Which?"), journal=journal, is_journaled=False) as here:
-        await here.machine.settled()
+    async with at_rest(RESUMING, asks("Which?"), journal=journal, is_journaled=False) as here:
         kept = await journal.read(here.machine.id)
         journal.trouble = trouble
         receipt = await here.machine.say("src", question=here.question())
@@ -161,8 +161,7 @@ async def test_a_journal_that_fails_at_the_start_fails_the_run() -> None:
 
 async def test_everyone_who_speaks_while_the_journal_fails_is_told() -> None:
     journal, disk = FakeJournal(), Gate()
-    async with running(RESUMING, asks("Which?"), journal=journal, is_journaled=False) as here:
-        await here.machine.settled()
+    async with at_rest(RESUMING, asks("Which?"), journal=journal, is_journaled=False) as here:
         journal.gate = disk
         speaking = [asyncio.ensure_future(here.machine.say(f"line {n}")) for n in range(5)]
         await disk.reached()
@@ -194,8 +193,7 @@ async def test_a_fault_of_ours_ends_the_run_with_every_line_accounted_for(
 
 async def test_another_writer_ends_the_run_here() -> None:
     journal = FakeJournal()
-    async with running(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
         facts = await journal.read(here.machine.id)
         await journal.append(here.machine.id, len(facts), facts[:1])
         await here.machine.say("src", question=here.question())

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
-from machine_kit import PLAIN, RESUMING, flow, rounds, running, scene
+from machine_kit import PLAIN, RESUMING, at_rest, flow, rounds, running, scene
 
 from midstream.core import events as e
 from midstream.core.notices import ListenerFailed
@@ -135,10 +135,9 @@ async def test_a_tool_that_nothing_reviews_is_guarded_all_the_same() -> None:
 
 async def test_what_a_hook_changed_is_what_is_judged_asked_about_and_made() -> None:
     hooks = FakeHooks(PreToolUse=saying(arguments={"command": "ls -l"}, added="it is safer so"))
-    async with running(
+    async with at_rest(
         PLAIN, call("run", command="rm"), "Ok.", tools=[terminal()], hooks=hooks
     ) as here:
-        await here.machine.settled()
         assert here.run.inbox.open_questions[0].text == "run\n$ exec: ls -l"
         await here.machine.approve(here.question(), Decision(granted=True))
         await here.machine.wait()
@@ -175,10 +174,9 @@ async def test_a_call_that_a_person_wrote_is_guarded_and_asked_about_anew_if_a_h
         return said(about) if is_make else None
 
     hooks = FakeHooks(PreToolUse=changes)
-    async with running(
+    async with at_rest(
         PLAIN, call("run", command="ls"), "Ok.", tools=[terminal()], hooks=hooks
     ) as here:
-        await here.machine.settled()
         await here.machine.approve(
             here.question(), Decision(granted=True, edited={"command": "make"})
         )
@@ -336,8 +334,7 @@ async def test_the_turn_is_halted_before_a_hook_looks_at_the_words() -> None:
 async def test_hooks_hear_of_questions_halts_and_ends() -> None:
     ask = call("request_users_input", question="Which?")
     hooks = FakeHooks(Notification=nothing, Halt=nothing, Stop=nothing, SessionEnd=nothing)
-    async with running(RESUMING, ask, "Resumed.", "Done.", hooks=hooks) as here:
-        await here.machine.settled()
+    async with at_rest(RESUMING, ask, "Resumed.", "Done.", hooks=hooks) as here:
         await here.machine.say("something else", unasked=True)
         await here.machine.wait()
 
@@ -388,8 +385,7 @@ async def test_an_answer_is_refused_and_nothing_is_added_to_it() -> None:
 
     ask = call("request_users_input", question="Which?")
     hooks = FakeHooks(UserPromptSubmit=no_secrets)
-    async with running(PLAIN, ask, "Ok.", hooks=hooks) as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, ask, "Ok.", hooks=hooks) as here:
         assert (await here.machine.say("secret")).handling == "reject"
         assert len(here.run.inbox.open_questions) == 1
         assert (await here.machine.say("this one")).handling == "answer"

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from machine_kit import PLAIN, RESUMING, START, Scene, flow, running, scene
+from machine_kit import PLAIN, RESUMING, START, Scene, at_rest, flow, running, scene
 
 from midstream.core import events as e
 from midstream.core.codec import decode_fact, encode_fact
@@ -339,8 +339,7 @@ async def test_what_a_handler_raises_is_kept_short_and_readable() -> None:
 
 @pytest.mark.parametrize("line", ["half \ud800", "n\0l", "\udfff\ud800", "\x1b]0;x\x07"])
 async def test_a_line_is_made_readable(line: str) -> None:
-    async with running(RESUMING, asks("Which?"), "Done.", input="tidy") as here:
-        await here.machine.settled()
+    async with at_rest(RESUMING, asks("Which?"), "Done.", input="tidy") as here:
         receipt = await here.machine.say(line, id=line, source=line)
         await here.machine.wait()
         assert here.run.inbox.lines[receipt.input_id].disposition == "answered"
@@ -349,8 +348,7 @@ async def test_a_line_is_made_readable(line: str) -> None:
 
 async def test_a_long_line_is_capped_and_the_whole_is_in_the_blob_store(short: int) -> None:
     whole = "".join(f"{n} " for n in range(300))
-    async with running(RESUMING, asks("Which?"), "Done.", input="tidy") as here:
-        await here.machine.settled()
+    async with at_rest(RESUMING, asks("Which?"), "Done.", input="tidy") as here:
         await here.machine.say(whole)
         await here.machine.wait()
         (record,) = here.run.inbox.lines.values()
@@ -372,8 +370,7 @@ async def test_a_long_line_that_finds_no_room_is_refused(short: int) -> None:
 
 
 async def test_a_policy_that_is_none_is_refused() -> None:
-    async with running(RESUMING, asks("Which?"), input="tidy") as here:
-        await here.machine.settled()
+    async with at_rest(RESUMING, asks("Which?"), input="tidy") as here:
         with pytest.raises(UserMistake, match="not a policy"):
             await here.machine.say("no", policy="shout")  # type: ignore[arg-type]
         assert here.run.inbox.lines == {}
@@ -381,8 +378,7 @@ async def test_a_policy_that_is_none_is_refused() -> None:
 
 async def test_reasons_and_notes_are_made_readable() -> None:
     write = FakeTool(name="write", needs_approval=True)
-    async with running(PLAIN, call("write"), asks("Which?"), tools=[write], input="tidy") as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, call("write"), asks("Which?"), tools=[write], input="tidy") as here:
         await here.machine.approve(here.question(), Decision(granted=False, note="half \ud800"))
         await here.machine.settled()
         await here.machine.say("x", question="q\ud8009")
@@ -394,10 +390,9 @@ async def test_reasons_and_notes_are_made_readable() -> None:
     "line", ["1e400", "NaN", "[" * 10_000 + "]" * 10_000, '"\\ud800"', "[" * 300 + "]" * 300, "-"]
 )
 async def test_an_answer_that_is_no_json_is_taken_as_words(line: str) -> None:
-    async with running(
+    async with at_rest(
         PLAIN, asks("How many?", schema={"type": "integer"}), "Done.", input="tidy"
     ) as here:
-        await here.machine.settled()
         await here.machine.say(line)
         assert here.run.inbox.open_questions, "words are no integer: the question stays open"
         await here.machine.say("5")
@@ -407,10 +402,9 @@ async def test_an_answer_that_is_no_json_is_taken_as_words(line: str) -> None:
 
 @pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1])
 async def test_an_answer_may_be_a_large_number(number: int) -> None:
-    async with running(
+    async with at_rest(
         PLAIN, asks("How many?", schema={"type": "integer"}), "Done.", input="tidy"
     ) as here:
-        await here.machine.settled()
         await here.machine.say(str(number))
         await here.machine.wait()
         assert here.told.of(e.ToolReturned)[0].result == str(number)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from machine_kit import end, flow, rounds, running, scene
+from machine_kit import at_rest, end, flow, rounds, running, scene
 
 from midstream.core import events as e
 from midstream.language.names import Json
@@ -93,8 +93,7 @@ async def test_a_state_asks_by_itself() -> None:
         ),
         STOP,
     )
-    async with running(workflow, input="colour") as here:
-        await here.machine.settled()
+    async with at_rest(workflow, input="colour") as here:
         (question,) = here.run.inbox.open_questions
         assert (question.text, question.choices) == ("Which colour?", ("red", "blue"))
         refused = await here.machine.say("green")

@@ -16,6 +16,7 @@ from machine_kit import (
     START,
     Scene,
     all_of,
+    at_rest,
     check_request,
     end,
     flow,
@@ -333,8 +334,7 @@ async def test_each_tool_ends_by_its_own_rule_and_none_begins_that_had_to_wait(
 
 
 async def test_a_run_at_rest_is_left_at_once_and_its_question_stays() -> None:
-    async with running(RESUMING, asks("Which?"), is_journaled=False, input="tidy") as here:
-        await here.machine.settled()
+    async with at_rest(RESUMING, asks("Which?"), is_journaled=False, input="tidy") as here:
         question = here.question()
         assert (await left(here)).is_parked
 
@@ -344,8 +344,7 @@ async def test_a_run_at_rest_is_left_at_once_and_its_question_stays() -> None:
 
 
 async def test_what_came_before_leaving_is_taken() -> None:
-    async with running(PLAIN, asks("Which?"), is_journaled=False, input="tidy") as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, asks("Which?"), is_journaled=False, input="tidy") as here:
         said = asyncio.ensure_future(here.machine.say("src"))
         await asyncio.sleep(0)
         run, receipt = await all_of(here.machine.leave(), said)
@@ -355,8 +354,7 @@ async def test_what_came_before_leaving_is_taken() -> None:
 
 
 async def test_words_after_leaving_are_not_taken() -> None:
-    async with running(PLAIN, asks("Which?"), is_journaled=False, input="tidy") as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, asks("Which?"), is_journaled=False, input="tidy") as here:
         before = await left(here)
         receipt = await here.machine.say("src")
 
@@ -420,8 +418,7 @@ async def test_leaving_while_it_starts_leaves_a_run_that_has_begun() -> None:
 async def test_a_run_that_cannot_be_journaled_is_not_taken_up() -> None:
     for trouble in (FULL, WorldTrouble("The disk is broken."), JournalMoved("Moved.")):
         journal = FakeJournal()
-        async with running(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
-            await here.machine.settled()
+        async with at_rest(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
             run = await left(here)
             kept = await journal.read(run.id)
             told = Chronicle()
@@ -439,16 +436,14 @@ async def test_a_run_that_cannot_be_journaled_is_not_taken_up() -> None:
 
 
 async def test_what_does_not_fit_is_refused_before_anything_is_done() -> None:
-    async with running(PLAIN, asks("Which?"), is_journaled=False) as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, asks("Which?"), is_journaled=False) as here:
         await left(here)
         with pytest.raises(UserMistake, match="'start' has another agent"):
             await taken_up(here, definition=define(flow({"name": "start", "agent": "critic"})))
 
 
 async def test_a_machine_goes_on_with_one_run_once() -> None:
-    async with running(PLAIN, asks("Which?"), "Done.", is_journaled=False) as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, asks("Which?"), "Done.", is_journaled=False) as here:
         with pytest.raises(UserMistake):
             await here.machine.resume(here.run, was_cut=True)
 
@@ -736,8 +731,7 @@ async def test_a_run_that_is_taken_after_an_error_it_caught_has_not_failed() -> 
     journal = FakeJournal()
     workflow = flow({**START, "on_failure": "after"}, {"name": "after", "agent": "dude"})
     model = (Scripted(error=WorldTrouble("The line is dead.")), asks("Which?"))
-    async with running(workflow, *model, journal=journal, is_journaled=False) as here:
-        await here.machine.settled()
+    async with at_rest(workflow, *model, journal=journal, is_journaled=False) as here:
         journal.trouble = JournalMoved("Another has it.")
         receipt = await here.machine.say("src")
 
@@ -746,8 +740,7 @@ async def test_a_run_that_is_taken_after_an_error_it_caught_has_not_failed() -> 
 
 async def test_whoever_speaks_when_it_turns_out_is_told() -> None:
     journal = FakeJournal()
-    async with running(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
         journal.trouble = JournalMoved("Another has it.")
         receipt = await here.machine.say("src")
 

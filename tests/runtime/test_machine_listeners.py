@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from deadline import DEADLINE_S, until
-from machine_kit import PLAIN, RESUMING, rounds, running, scene
+from machine_kit import PLAIN, RESUMING, at_rest, rounds, running, scene
 
 from midstream.core.events import AnyFact
 from midstream.core.notices import AgentThinking, Envelope, ListenerFailed
@@ -251,8 +251,7 @@ async def test_events_yield_every_event_and_end_with_the_run() -> None:
 
 
 async def test_events_begun_late_yield_every_fact_first() -> None:
-    async with running(PLAIN, asks("Which?"), says("a", "b")) as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, asks("Which?"), says("a", "b")) as here:
         reading = asyncio.ensure_future(collected(here.machine.events()))
         await rounds(2)
         await here.machine.say("src", question=here.question())
@@ -296,8 +295,7 @@ async def test_events_read_slowly_have_no_gap_and_nothing_twice() -> None:
 
 async def test_events_of_a_run_whose_journal_failed_end() -> None:
     journal = FakeJournal()
-    async with running(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
         reading = asyncio.ensure_future(collected(here.machine.events()))
         await rounds(2)
         journal.trouble = OSError(28, "No space left on device")

@@ -1,6 +1,6 @@
 """Minutes of a budget, by the clock: told while a run is at work, kept when it goes on elsewhere."""
 
-from machine_kit import START, Scene, flow, replayed, rounds, running, scene
+from machine_kit import START, Scene, at_rest, flow, replayed, rounds, running, scene
 
 from midstream.core.events import TimeSpent
 from midstream.core.question import STOP_THERE, Decision
@@ -41,10 +41,9 @@ async def test_a_run_asks_once_its_minutes_are_over() -> None:
 async def test_an_hour_before_a_yes_does_not_count() -> None:
     workflow = flow(LOOPING, budget={"minutes": 2})
     gate = Gate()
-    async with running(
+    async with at_rest(
         workflow, calls(call("write")), slow(gate), tools=[WRITE], input="tidy"
     ) as here:
-        await here.machine.settled()
         here.clock.jump(3600)
         await here.machine.approve(here.question(), Decision(granted=True))
         await gate.reached()

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from machine_kit import PLAIN, RESUMING, flow, running, scene
+from machine_kit import PLAIN, RESUMING, at_rest, flow, running, scene
 
 from midstream.core import events as e
 from midstream.core.question import Decision
@@ -37,8 +37,7 @@ async def test_a_call_that_needs_nothing_is_made_unasked() -> None:
 
 
 async def test_an_approval_shows_what_would_happen_and_why_it_is_asked() -> None:
-    async with running(PLAIN, call("run", command="make"), "Done.", tools=[terminal()]) as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, call("run", command="make"), "Done.", tools=[terminal()]) as here:
         asked = here.run.inbox.open_questions[0]
         assert asked.text == "run\n$ exec: make"
         assert asked.why == "Commands ask."
@@ -66,8 +65,7 @@ async def test_a_grant_for_the_run_is_the_capability_and_not_the_tool() -> None:
     two = calls(call("run", command="make"), call("run", command="make"))
     other = call("run", command="rm")
     script = (two, call("run", command="make"), other, "Done.")
-    async with running(PLAIN, *script, tools=[terminal()]) as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, *script, tools=[terminal()]) as here:
         await here.machine.approve(
             here.run.inbox.open_questions[0].id, Decision(granted=True, for_run=True)
         )
@@ -93,8 +91,7 @@ async def test_what_was_granted_can_be_taken_back() -> None:
 
 
 async def test_a_person_may_change_a_call_before_it_is_made() -> None:
-    async with running(PLAIN, call("run", command="rm -rf /"), "Ok.", tools=[terminal()]) as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, call("run", command="rm -rf /"), "Ok.", tools=[terminal()]) as here:
         await here.machine.approve(
             here.question(), Decision(granted=True, edited={"command": "ls"})
         )
@@ -109,8 +106,7 @@ async def test_a_person_may_change_a_call_before_it_is_made() -> None:
 
 async def test_what_a_person_does_not_change_of_a_call_stays() -> None:
     asked = call("run", command="rm -rf /", timeout_s=5)
-    async with running(PLAIN, asked, "Ok.", tools=[terminal()]) as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, asked, "Ok.", tools=[terminal()]) as here:
         await here.machine.approve(
             here.question(), Decision(granted=True, edited={"command": "ls"})
         )
@@ -142,8 +138,7 @@ async def test_a_changed_call_that_is_denied_is_not_made() -> None:
         return asking(arguments, context)
 
     tool = FakeTool(name="run", effect="once", review=review)
-    async with running(PLAIN, call("run", command="ls"), "Ok.", tools=[tool]) as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, call("run", command="ls"), "Ok.", tools=[tool]) as here:
         await here.machine.approve(
             here.question(), Decision(granted=True, edited={"command": "evil"})
         )
@@ -166,10 +161,9 @@ async def test_where_nobody_can_say_yes_the_refusal_says_what_to_allow() -> None
 
 
 async def test_words_during_a_review_stop_the_call_before_it_is_made() -> None:
-    async with running(
+    async with at_rest(
         RESUMING, call("run", command="make"), "Noted.", "Done.", tools=[terminal()]
     ) as here:
-        await here.machine.settled()
         question = here.question()
         await here.machine.say("stop that")
         await here.machine.approve(question, Decision(granted=True))
@@ -181,8 +175,7 @@ async def test_words_during_a_review_stop_the_call_before_it_is_made() -> None:
 
 async def test_a_tool_state_is_asked_about_like_an_agents_call() -> None:
     workflow = flow({"name": "start", "tool": "run", "arguments": {"command": "make"}})
-    async with running(workflow, tools=[terminal()]) as here:
-        await here.machine.settled()
+    async with at_rest(workflow, tools=[terminal()]) as here:
         await here.machine.approve(here.question(), Decision(granted=True))
         await here.machine.wait()
 

@@ -3,7 +3,7 @@
 import asyncio
 
 import msgspec
-from machine_kit import PLAIN, RESUMING, START, flow, rounds, running, scene
+from machine_kit import PLAIN, RESUMING, START, at_rest, flow, rounds, running, scene
 
 from midstream.core.events import AgentResponded, InputDisposed, Interrupted, ToolReturned
 from midstream.core.question import Decision
@@ -110,8 +110,7 @@ async def test_a_question_parks_only_its_own_call() -> None:
 
 async def test_a_wrong_answer_leaves_the_question_open() -> None:
     question = asks("How many?", schema={"type": "integer", "minimum": 1})
-    async with running(PLAIN, question, "Fine.") as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, question, "Fine.") as here:
         wrong = await here.machine.say("many", question=here.question())
         still = await here.machine.say("0", question=here.question())
         assert here.run.is_parked
@@ -126,8 +125,7 @@ async def test_a_wrong_answer_leaves_the_question_open() -> None:
 
 
 async def test_choices_are_answered_by_word_or_number() -> None:
-    async with running(PLAIN, asks("Which?", choices=["red", "blue"]), "Fine.") as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, asks("Which?", choices=["red", "blue"]), "Fine.") as here:
         refused = await here.machine.say("green", question=here.question())
         await here.machine.say("2", question=here.question())
         await here.machine.wait()
@@ -138,8 +136,7 @@ async def test_choices_are_answered_by_word_or_number() -> None:
 
 async def test_words_that_look_like_json_answer_a_question_for_words() -> None:
     question = asks("Which?", schema={"enum": ["1", "2"]})
-    async with running(PLAIN, question, "Fine.") as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, question, "Fine.") as here:
         receipt = await here.machine.say("2", question=here.question())
         await here.machine.wait()
 
@@ -148,8 +145,7 @@ async def test_words_that_look_like_json_answer_a_question_for_words() -> None:
 
 
 async def test_an_answer_to_a_closed_question_is_told_so() -> None:
-    async with running(PLAIN, asks("Which?"), asks("And?"), "Fine.") as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, asks("Which?"), asks("And?"), "Fine.") as here:
         first = here.question()
         await here.machine.say("one", question=first)
         await here.machine.settled()
@@ -393,8 +389,7 @@ async def test_withdrawn_words_have_no_effect() -> None:
 
 async def test_a_call_that_needs_approval_waits_for_it() -> None:
     write = FakeTool(name="write", effect="once", needs_approval=True, answer="written")
-    async with running(PLAIN, call("write", path="a"), "Done.", tools=[write]) as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, call("write", path="a"), "Done.", tools=[write]) as here:
         assert here.tools.calls == []
         words = await here.machine.say("yes", question=here.question())
         assert "words do not approve" in words.reason
@@ -406,8 +401,7 @@ async def test_a_call_that_needs_approval_waits_for_it() -> None:
 
 async def test_a_refused_call_is_not_made_and_the_model_is_told() -> None:
     write = FakeTool(name="write", effect="once", needs_approval=True)
-    async with running(PLAIN, call("write"), "Fine.", tools=[write]) as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, call("write"), "Fine.", tools=[write]) as here:
         await here.machine.approve(here.question(), Decision(granted=False, note="not there"))
         await here.machine.wait()
 
@@ -418,8 +412,7 @@ async def test_a_refused_call_is_not_made_and_the_model_is_told() -> None:
 async def test_approval_for_the_run_is_asked_once() -> None:
     write = FakeTool(name="write", effect="once", needs_approval=True)
     two = calls(call("write", n=1), call("write", n=2))
-    async with running(PLAIN, two, call("write", n=3), "Done.", tools=[write]) as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, two, call("write", n=3), "Done.", tools=[write]) as here:
         await here.machine.approve(
             here.run.inbox.open_questions[0].id, Decision(granted=True, for_run=True)
         )
@@ -440,8 +433,7 @@ async def test_where_nobody_can_approve_the_call_is_refused() -> None:
 
 async def test_a_late_yes_starts_nothing_that_was_halted() -> None:
     write = FakeTool(name="write", effect="once", needs_approval=True)
-    async with running(RESUMING, call("write"), "Noted.", "Done.", tools=[write]) as here:
-        await here.machine.settled()
+    async with at_rest(RESUMING, call("write"), "Noted.", "Done.", tools=[write]) as here:
         question = here.question()
         await here.machine.say("no, leave it")
         await here.machine.approve(question, Decision(granted=True))

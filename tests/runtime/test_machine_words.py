@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 import pytest
-from machine_kit import PLAIN, RESUMING, START, flow, rounds, running, scene
+from machine_kit import PLAIN, RESUMING, START, at_rest, flow, rounds, running, scene
 
 from midstream.core.events import InputReceived, Interrupted
 from midstream.core.run import Run
@@ -130,10 +130,9 @@ async def test_the_first_line_is_checked_against_the_inputs_type() -> None:
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "1e999", "\ud800", "a\0b", "5" * 1_000_000])
 async def test_no_line_is_too_odd_to_be_refused_politely(text: str) -> None:
-    async with running(
+    async with at_rest(
         PLAIN, asks("How many?", schema={"type": "integer", "maximum": 9}), "Fine."
     ) as here:
-        await here.machine.settled()
         receipt = await here.machine.say(text, question=here.question())
 
         assert receipt.reason
@@ -192,8 +191,7 @@ async def test_everyone_who_waits_gets_the_run() -> None:
 
 async def test_a_run_is_not_settled_while_a_line_is_being_journaled() -> None:
     journal, disk = FakeJournal(), Gate()
-    async with running(PLAIN, asks("Which?"), "Done.", journal=journal) as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, asks("Which?"), "Done.", journal=journal) as here:
         journal.gate = disk
         speaking = asyncio.ensure_future(here.machine.say("src", question=here.question()))
         await disk.reached()
@@ -282,8 +280,7 @@ async def test_words_while_a_chat_waits_are_its_next_line() -> None:
 
 
 async def test_the_next_line_answers_the_only_question() -> None:
-    async with running(PLAIN, asks("Which colour?"), "Blue it is.") as here:
-        await here.machine.settled()
+    async with at_rest(PLAIN, asks("Which colour?"), "Blue it is.") as here:
         receipt = await here.machine.say("blue")
 
         assert receipt.handling == "answer"
@@ -291,8 +288,7 @@ async def test_the_next_line_answers_the_only_question() -> None:
 
 
 async def test_words_said_to_be_unasked_answer_nothing() -> None:
-    async with running(RESUMING, asks("Which colour?"), "Renamed.", "Done.") as here:
-        await here.machine.settled()
+    async with at_rest(RESUMING, asks("Which colour?"), "Renamed.", "Done.") as here:
         receipt = await here.machine.say("rename it first", unasked=True)
 
         assert receipt.handling == "interrupt"
