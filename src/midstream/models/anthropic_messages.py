@@ -23,9 +23,9 @@ from midstream.models.encoded_messages import (
     words_of,
 )
 from midstream.models.endpoints import ENDPOINTS
-from midstream.models.http_stream import ALWAYS, Event, converse, decoded
-from midstream.models.provider_errors import WITHOUT_END, Failed, Refused
-from midstream.models.reply_stream import Answer, Ended, Heard, SentCall, Tokens, Watch
+from midstream.models.http_stream import ALWAYS, Event, Listening, converse, decoded
+from midstream.models.provider_errors import Refused
+from midstream.models.reply_stream import Answer, Ended, Heard, Tokens, Watch
 from midstream.runtime.ports import ModelRequest
 from midstream.safety.decoding import clean
 
@@ -73,7 +73,7 @@ class AnthropicModel:
                 model=self._model,
             ),
             watch=watch,
-            listening=Listening(heard),
+            listening=Events(heard),
         )
 
 
@@ -252,29 +252,16 @@ _ENDS: Final[dict[str, Ended]] = {
 }
 
 
-class Listening:
+class Events(Listening):
     """Makes an answer of the events of a stream."""
 
     def __init__(self, heard: Heard) -> None:
-        self._heard = heard
+        super().__init__(heard)
         self._calls: dict[int, tuple[str, list[str]]] = {}
-        self._ended: Ended | None = None
-        self._is_empty = True
         self._used = _Usage()
-        self._model = ""
-
-    @property
-    def is_whole(self) -> bool:
-        """Return whether the reply has ended, whatever may follow."""
-        return self._ended is not None
 
     def take(self, event: Event) -> bool:
-        """Take the next event; return whether it was the last.
-
-        Raises:
-            Refused: it is an error.
-            Failed, msgspec.MsgspecError: it is none of this dialect.
-        """
+        """Take the next event; see `Listening`."""
         told = decoded(event.data, _Event)
         if told.type == "error":
             raise Refused(0, decoded(event.data, dict))
@@ -291,21 +278,6 @@ class Listening:
             if told.delta is not None and told.delta.stop_reason:
                 self._ended = _ENDS.get(told.delta.stop_reason, "stop")
         return told.type == "message_stop"
-
-    def answer(self) -> Answer:
-        """Return what came of the stream, which has ended.
-
-        Raises:
-            Failed: there was no reply in it, or it ended before the reply did.
-        """
-        if self._is_empty:
-            raise Failed("unreadable", "an answer that contains no reply")
-        if self._ended is None:
-            raise Failed("cut", WITHOUT_END)
-        calls = (SentCall(name, "".join(sent)) for name, sent in self._calls.values())
-        return Answer(
-            ended=self._ended, calls=tuple(calls), tokens=self._tokens(), model=self._model
-        )
 
     def _begin(self, index: int, block: _Block) -> None:
         self._heard.say(block.text)
@@ -327,13 +299,13 @@ class Listening:
         newer = {name: count for name, count in told.items() if count is not None and count >= 0}
         self._used = msgspec.structs.replace(self._used, **newer)
 
-    def _tokens(self) -> Tokens | None:
-        used = self._used
+    def _sent(self) -> tuple[Iterable[tuple[str, list[str]]], Tokens | None]:
+        used, calls = self._used, self._calls.values()
         if used.input_tokens is None or used.output_tokens is None:
-            return None
+            return calls, None
         written = used.cache_creation_input_tokens or 0
         read = used.cache_read_input_tokens or 0
-        return Tokens(
+        return calls, Tokens(
             sent=used.input_tokens + written + read,
             made=used.output_tokens,
             read=read,

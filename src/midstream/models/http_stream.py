@@ -8,14 +8,15 @@ answer came to its end, and closed where it was cancelled, wherever that was.
 import asyncio
 import contextlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from midstream.language.names import Json
-from midstream.models.provider_errors import PACKED, Failed, Refused
-from midstream.models.reply_stream import Answer, Watch
+from midstream.models.provider_errors import PACKED, WITHOUT_END, Failed, Refused
+from midstream.models.reply_stream import Answer, Ended, Heard, SentCall, Tokens, Watch
 from midstream.safety.decoding import clean
 from midstream.system.offloop import in_thread
 
@@ -67,15 +68,33 @@ class Event(NamedTuple):
     data: bytes
 
 
-class Listening(Protocol):
-    """Makes an answer of the events of one stream."""
+class Listening(ABC):
+    """Makes an answer of the events of one stream; what they mean is a dialect's to say, in `take`."""
+
+    def __init__(self, heard: Heard) -> None:
+        self._heard = heard
+        self._is_empty = True
+        self._ended: Ended | None = None
+        self._is_refusal = False
+        self._model = ""
 
     @property
     def is_whole(self) -> bool:
         """Return whether the reply has ended, whatever may follow."""
+        return self._ended is not None
 
+    @abstractmethod
     def take(self, event: Event) -> bool:
-        """Take the next event; return whether it was the last."""
+        """Take the next event; return whether it was the last.
+
+        Raises:
+            Refused: it is an error.
+            Failed, msgspec.MsgspecError: it is none of this dialect.
+        """
+
+    @abstractmethod
+    def _sent(self) -> tuple[Iterable[tuple[str, list[str]]], Tokens | None]:
+        """Return the calls, each by its name with the pieces of its arguments, and what was counted."""
 
     def answer(self) -> Answer:
         """Return what came of the stream, which has ended.
@@ -83,6 +102,18 @@ class Listening(Protocol):
         Raises:
             Failed: there was no reply in it, or it ended before the reply did.
         """
+        if self._is_empty:
+            raise Failed("unreadable", "an answer that contains no reply")
+        if self._ended is None:
+            raise Failed("cut", WITHOUT_END)
+        calls, tokens = self._sent()
+        return Answer(
+            ended="content_filter" if self._is_refusal else self._ended,
+            calls=tuple(SentCall(name, "".join(pieces)) for name, pieces in calls),
+            tokens=tokens,
+            model=self._model,
+            is_refusal=self._is_refusal,
+        )
 
 
 class EventReader:

@@ -23,9 +23,9 @@ from midstream.models.encoded_messages import (
     words_of,
 )
 from midstream.models.endpoints import ENDPOINTS
-from midstream.models.http_stream import ALWAYS, Event, converse, decoded
-from midstream.models.provider_errors import WITHOUT_END, Failed, Refused
-from midstream.models.reply_stream import Answer, Ended, Heard, SentCall, Tokens, Watch
+from midstream.models.http_stream import ALWAYS, Event, Listening, converse, decoded
+from midstream.models.provider_errors import Failed, Refused
+from midstream.models.reply_stream import Answer, Ended, Heard, Tokens, Watch
 from midstream.runtime.ports import ModelRequest
 from midstream.safety.decoding import clean
 
@@ -88,7 +88,7 @@ class OpenAIModel:
                 takes_effort=self._takes_effort,
             ),
             watch=watch,
-            listening=Listening(heard),
+            listening=Chunks(heard),
         )
 
 
@@ -290,35 +290,20 @@ class _Call:
         self.arguments: list[str] = []
 
 
-class Listening:
+class Chunks(Listening):
     """Makes an answer of the chunks of a stream."""
 
     def __init__(self, heard: Heard) -> None:
-        self._heard = heard
+        super().__init__(heard)
         self._words = _Words(heard)
         self._calls: list[_Call] = []
-        self._ended: Ended | None = None
-        self._is_empty = True
-        self._is_done = False
-        self._is_refusal = False
         self._tokens: Tokens | None = None
-        self._model = ""
-
-    @property
-    def is_whole(self) -> bool:
-        """Return whether the reply has ended, whatever may follow."""
-        return self._ended is not None
 
     def take(self, event: Event) -> bool:
-        """Take the next event; return whether it was the last.
-
-        Raises:
-            Refused: it is an error.
-            Failed, msgspec.MsgspecError: it is none of this dialect.
-        """
+        """Take the next chunk; see `Listening`."""
         data = event.data.strip()
         if data == b"[DONE]":
-            self._is_done = True
+            self._ended = self._ended or "stop"
             return True
         if event.name == "error":
             raise Refused(0, _json(data))
@@ -335,25 +320,9 @@ class Listening:
             self._choice(chunk.choices[0])
         return False
 
-    def answer(self) -> Answer:
-        """Return what came of the stream, which has ended.
-
-        Raises:
-            Failed: there was no reply in it, or it ended before the reply did.
-        """
-        if self._is_empty:
-            raise Failed("unreadable", "an answer that contains no reply")
-        if self._ended is None and not self._is_done:
-            raise Failed("cut", WITHOUT_END)
+    def _sent(self) -> tuple[Iterable[tuple[str, list[str]]], Tokens | None]:
         self._words.end()
-        calls = (SentCall(call.name, "".join(call.arguments)) for call in self._calls)
-        return Answer(
-            ended="content_filter" if self._is_refusal else self._ended or "stop",
-            calls=tuple(calls),
-            tokens=self._tokens,
-            model=self._model,
-            is_refusal=self._is_refusal,
-        )
+        return ((call.name, call.arguments) for call in self._calls), self._tokens
 
     def _choice(self, choice: _Choice) -> None:
         delta = choice.delta
