@@ -71,7 +71,7 @@ def contents_of(place: Place) -> bytes | None:
         WorldTrouble: it cannot be read.
     """
     try:
-        os.lstat(place.root.joinpath(*place.parts))
+        os.lstat(place.path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     with opened_folder(parent_of(place)) as folder:

@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -153,7 +154,8 @@ class Child:
         wakes: int | None = None,
     ) -> None:
         if sys.platform == "win32":
-            _refuse()
+            # They could be started, but not ended with all that they started.
+            raise OSError("midstream starts no programs on Windows yet; within WSL it does")
         self._tag = os.urandom(8).hex()
         self._is_apart = is_apart
         self._first: tree.First | None = None
@@ -373,11 +375,6 @@ class Child:
                     pipe.close()
 
 
-def _refuse() -> None:
-    """Raise OSError where children could be started, but not ended with all that they started."""
-    raise OSError("midstream starts no programs on Windows yet; within WSL it does")
-
-
 async def start_child(start: Callable[[], Child]) -> Child:
     """Return what `start` starts, in a thread. Cancelled, it leaves nothing running.
 
@@ -444,14 +441,14 @@ async def run_command(
         OSError: the command could not be started.
     """
     command = _Command(
-        lambda wakes: Child(
+        partial(
+            Child,
             argv,
             folder=folder,
             environment=environment,
             stdin=stdin,
             stderr=stderr,
             box=box or Plain,
-            wakes=wakes,
         ),
         timeout_s=timeout_s,
         sink=sink,
@@ -476,14 +473,7 @@ def run_briefly(
     """
     kept = Kept(max_bytes)
     command = _Command(
-        lambda wakes: Child(
-            argv,
-            folder=folder,
-            environment=environment,
-            stdin=stdin,
-            stderr=stderr,
-            wakes=wakes,
-        ),
+        partial(Child, argv, folder=folder, environment=environment, stdin=stdin, stderr=stderr),
         timeout_s=timeout_s,
         sink=kept,
     )
@@ -499,7 +489,8 @@ async def run_in_terminal(argv: Sequence[str], *, terminal: int | None = INHERIT
         OSError, ValueError: it could not be started.
     """
     command = _Command(
-        lambda wakes: Child(
+        partial(
+            Child,
             argv,
             folder=None,
             environment=os.environ,
@@ -507,7 +498,6 @@ async def run_in_terminal(argv: Sequence[str], *, terminal: int | None = INHERIT
             stdout=terminal,
             stderr=terminal,
             is_apart=False,
-            wakes=wakes,
         ),
         timeout_s=_A_WEEK_S,
         sink=Kept(0),
@@ -540,9 +530,9 @@ async def _when_set(stop: asyncio.Event, command: "_Command") -> None:
 
 
 class _Command:
-    """A command that is heard to its end. `start` gets the pipe that wakes its child's `wait`."""
+    """A command that is heard to its end. `start` is told the pipe that `wakes` its child."""
 
-    def __init__(self, start: Callable[[int], Child], *, timeout_s: float, sink: Sink) -> None:
+    def __init__(self, start: Callable[..., Child], *, timeout_s: float, sink: Sink) -> None:
         self._start = start
         self._timeout_s = timeout_s
         self._sink = sink
@@ -574,7 +564,7 @@ class _Command:
     def run(self) -> Ended:
         """Run it to the end in this thread, which stays: a sandbox ends with the one that started it."""
         try:
-            child = self._start(self._ears)
+            child = self._start(wakes=self._ears)
             try:
                 return self._followed(child)
             finally:

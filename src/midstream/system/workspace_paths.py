@@ -61,6 +61,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return (self.parts, self.named) if self.named else (self.parts,)
 
     @property
+    def path(self) -> Path:
+        """Return the real path, whole."""
+        return self.root.joinpath(*self.parts)
+
+    @property
     def name(self) -> str:
         """Return the path as people and models read it, relative to the workspace."""
         return "/".join(self.parts) or "."
@@ -415,7 +420,7 @@ def read_in(folder: int, place: Place, *, max_bytes: int = MAX_FILE_BYTES) -> by
 @contextmanager
 def _readable(folder: int, place: Place, max_bytes: int) -> Iterator[int]:
     """Give the descriptor of a file that may be read; raises as `read_bytes` does."""
-    _require_not_own(place.name, place.root.joinpath(*place.parts), place.root)
+    _require_not_own(place.name, place.path, place.root)
     handle = _open_file(folder, place)
     try:
         found = os.fstat(handle)

@@ -212,7 +212,8 @@ class Trace:
     def _ended(self, open: _Open, fact: e.AnyFact) -> Span | None:
         """Return what has ended as a span; None where it was only passed through."""
         kind, thing = open.thing.kind, open.thing
-        outcome, error, more = _ending(kind, fact, open.cut)
+        outcome, error = _ending(kind, fact, open.cut)
+        more = _counted(fact) if kind == "model" else {}
         if open.start == self._now and kind in ("model", "handler") and type(fact) not in _RESULTS:
             return None
         name = thing.name
@@ -369,53 +370,51 @@ _MEASURED: Final[Mapping[str, tuple[tuple[n.Metric, ...], tuple[str, ...]]]] = {
 # --- how it ended -------------------------------------------------------------------------------
 
 
-def _ending(kind: str, fact: e.AnyFact, cut: str) -> tuple[str, str, Attributes]:
-    """Return how something ended with a fact: outcome, kind of error, and what else is known."""
-    more: Attributes = {}
+def _ending(kind: str, fact: e.AnyFact, cut: str) -> tuple[str, str]:
+    """Return how something ended with a fact: outcome, and kind of error."""
     match fact:
-        case e.ToolReturned() if kind == "tool":
-            is_bad = fact.outcome in ("failed", "unknown")
-            return fact.outcome, fact.outcome if is_bad else "", more
-        case e.AgentResponded() if kind == "model":
-            return (
-                "completed",
-                "",
-                _used(fact.usage) | {n.FINISH_REASONS: ("tool_call" if fact.calls else "stop",)},
-            )
-        case e.ConversationCompacted() if kind == "model":
-            return "completed", "", _used(fact.usage)
-        case e.CompactionEnded() if kind == "model":
-            return (
-                "failed" if fact.is_error else "interrupted",
-                "model" * fact.is_error,
-                _used(fact.usage),
-            )
+        case e.ToolReturned(outcome=outcome) if kind == "tool":
+            return outcome, outcome if outcome in ("failed", "unknown") else ""
+        case e.AgentResponded() | e.ConversationCompacted() if kind == "model":
+            return "completed", ""
+        case e.CompactionEnded(is_error=is_error) if kind == "model":
+            return ("failed", "model") if is_error else ("interrupted", "")
         case e.QuestionAnswered() if kind == "tool":  # a person said what became of it
             outcome = OUTCOMES.get(str(fact.answer), ("unknown", ""))[0]
-            return outcome, outcome if outcome == "unknown" else "", more
+            return outcome, outcome if outcome == "unknown" else ""
         case e.QuestionAnswered() if kind == "question":
-            return "answered", "", more
+            return "answered", ""
         case e.QuestionSuperseded() if kind == "question":
-            return "superseded", "", more
+            return "superseded", ""
         case e.QuestionExpired() if kind == "question":
-            return "expired", "", more
+            return "expired", ""
         case e.ReplyCut(reason=reason):
-            return ("failed", "broken_off", more) if reason else ("interrupted", "", more)
+            return ("failed", "broken_off") if reason else ("interrupted", "")
         case e.AgentFailed():
-            return "failed", "model", more
+            return "failed", "model"
         case e.StateFailed(kind=trouble):
-            return "failed", trouble, more
+            return "failed", trouble
         case e.RunFailed(fault=fault) | e.BranchFailed(fault=fault):
-            return "failed", fault, more
+            return "failed", fault
         case e.RunStopped() | e.BranchStopped():
-            return "stopped", "", more
+            return "stopped", ""
         case e.RunFinished() | e.BranchFinished():
-            return "completed", "", more
-    if cut or (kind in ("model", "tool") and type(fact) not in _RESULTS):
-        return (
-            ("failed", cut, more) if cut not in ("", "interrupted") else ("interrupted", "", more)
-        )
-    return "completed", "", more
+            return "completed", ""
+    if cut not in ("", "interrupted"):
+        return "failed", cut
+    is_cut = cut or (kind in ("model", "tool") and type(fact) not in _RESULTS)
+    return "interrupted" if is_cut else "completed", ""
+
+
+def _counted(fact: e.AnyFact) -> Attributes:
+    """Return what a request to a model that ended with a fact used, and why it ended."""
+    match fact:
+        case e.AgentResponded():
+            reason = "tool_call" if fact.calls else "stop"
+            return _used(fact.usage) | {n.FINISH_REASONS: (reason,)}
+        case e.ConversationCompacted() | e.CompactionEnded():
+            return _used(fact.usage)
+    return {}
 
 
 def _model_of(usage: e.Usage) -> tuple[str, str]:

@@ -220,7 +220,7 @@ def _kept_for(root: Path) -> Path:
 def _existing(context: ToolContext, path: str) -> Place:
     place = locate(context.workspace, path)
     require_allowed(place, "read", context.forbids)
-    if not Path(place.root, *place.parts).exists():
+    if not place.path.exists():
         raise UserMistake(f"There is no file or folder {place.name!r}.", hint=LOOK)
     return place
 

@@ -15,6 +15,7 @@ from midstream.safety.capability import Capability
 from midstream.system.diff import file_diff, shown_change
 from midstream.system.offloop import in_thread
 from midstream.system.put_in_place import (
+    guards,
     missing_above,
     put_by_another,
     put_in_place,
@@ -67,6 +68,17 @@ def _digest(data: bytes | None) -> str:
     return "" if data is None else hashlib.sha256(data).hexdigest()
 
 
+def changed(place: Place, saved: bytes | None, unsaved: bytes | None, after: bytes) -> Change:
+    """Return the change of a file that the disk holds as `saved`, and an editor, if any, as `unsaved`."""
+    return Change(
+        place=place,
+        before=saved if unsaved is None else unsaved,
+        after=after,
+        guards=guards(place),
+        saved=None if unsaved is None else saved,
+    )
+
+
 def as_it_stands(place: Place, saved: bytes, context: ToolContext) -> bytes | None:
     """Return what stands unsaved in a person's editor of a file that is about to be written, None where
     it is what the disk holds.
@@ -76,10 +88,9 @@ def as_it_stands(place: Place, saved: bytes, context: ToolContext) -> bytes | No
     """
     if context.open_files is None:
         return None
-    path = place.root.joinpath(*place.parts)
-    unsaved = context.open_files.unsaved(path, saved)
+    unsaved = context.open_files.unsaved(place.path, saved)
     if unsaved is not None:
-        context.open_files.require_saving(path)
+        context.open_files.require_saving(place.path)
     return unsaved
 
 
@@ -163,13 +174,13 @@ async def make(change: Change, context: ToolContext) -> None:
     if change.before == change.after:
         return
     folders = () if change.before is not None else await in_thread(partial(missing_above, place))
-    await context.changing(place.root.joinpath(*place.parts), change.before, change.after, folders)
+    await context.changing(place.path, change.before, change.after, folders)
     last_look = partial(check_stop, context)
     work = partial(_put, change, last_look, context)
     held = await in_thread(work, name="midstream-tool-writing")
     if held != change.after:
         # An editor may put a file in form as it saves it. That is undone with the change it was given.
-        await context.changing(place.root.joinpath(*place.parts), change.after, held)
+        await context.changing(place.path, change.after, held)
     told = partial(file_diff, place.name, change.before, change.after)
     context.changed(await in_thread(told, name="midstream-tool-diff"))
 
@@ -178,8 +189,7 @@ def _put(change: Change, last_look: Callable[[], None], context: ToolContext) ->
     """Write a change; return what the file holds then."""
     place, before, judged = change.place, change.before, change.guards
     if change.after is not None and change.saved is not None and context.open_files is not None:
-        path = place.root.joinpath(*place.parts)
-        save = partial(context.open_files.save, path, change.after)
+        save = partial(context.open_files.save, place.path, change.after)
         return put_by_another(
             place, save, expected=change.saved, judged=judged, last_look=last_look
         )

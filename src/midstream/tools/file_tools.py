@@ -13,7 +13,7 @@ from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import Capability
 from midstream.system.offloop import in_thread
-from midstream.system.put_in_place import contents_of, guards
+from midstream.system.put_in_place import contents_of
 from midstream.system.workspace_paths import (
     Place,
     first_bytes,
@@ -25,7 +25,7 @@ from midstream.system.workspace_paths import (
 )
 from midstream.tools.base import Planned, Tool, check_stop, tool, tool_from
 from midstream.tools.edits import Edit, edited
-from midstream.tools.file_changes import Change, as_it_stands, make, planned, writable
+from midstream.tools.file_changes import Change, as_it_stands, changed, make, planned, writable
 from midstream.tools.pdf_text import is_pdf, text_of
 from midstream.tools.tool_text import MAX_CHARS, shown_lines
 
@@ -78,8 +78,7 @@ def _size(path: str, context: ToolContext) -> int:
         place, first, last = _with_range(path, context)
         if last is not None:
             return (last - first + 1) * _MEAN_LINE
-        whole = place.root.joinpath(*place.parts).lstat().st_size
-        return max(whole - (first - 1) * _MEAN_LINE, 0)
+        return max(place.path.lstat().st_size - (first - 1) * _MEAN_LINE, 0)
     return 0
 
 
@@ -101,8 +100,7 @@ def _numbered(path: str, context: ToolContext, room: int) -> str:
     if is_pdf(data):
         data = bytearray(text_of(data, place.name))
     elif context.open_files is not None:
-        whole = place.root.joinpath(*place.parts)
-        unsaved = context.open_files.unsaved(whole, bytes(data))
+        unsaved = context.open_files.unsaved(place.path, bytes(data))
         data = data if unsaved is None else bytearray(unsaved)
     return shown_lines(place.name, data, first, last, room=room, check=check)
 
@@ -115,7 +113,7 @@ def _with_range(path: str, context: ToolContext) -> tuple[Place, int, int | None
     if not is_range:
         return locate(context.workspace, path), 1, None
     itself = locate(context.workspace, path)
-    if os.path.lexists(itself.root.joinpath(*itself.parts)):
+    if os.path.lexists(itself.path):
         return itself, 1, None
     first = int(low)
     last = None if dash and not high else int(high or low)
@@ -126,7 +124,7 @@ def _with_range(path: str, context: ToolContext) -> tuple[Place, int, int | None
 
 def _require_range(path: str, place: Place, context: ToolContext) -> None:
     """Raise UserMistake for a range that is written in another way behind a file's name."""
-    if os.path.lexists(place.root.joinpath(*place.parts)):
+    if os.path.lexists(place.path):
         return
     for sign in (":", "#"):
         base, _, span = path.partition(sign)
@@ -142,7 +140,7 @@ def _is_read(path: str, context: ToolContext) -> bool:
     try:
         place = locate(context.workspace, path)
         require_allowed(place, "read", context.forbids)
-        return place.root.joinpath(*place.parts).is_file()
+        return place.path.is_file()
     except (MidstreamError, OSError):
         return False
 
@@ -231,13 +229,7 @@ def _replacing(path: str, content: str, context: ToolContext) -> Change:
     place = writable(context, path)
     saved, after = contents_of(place), _encoded(content)
     unsaved = None if saved is None else as_it_stands(place, saved, context)
-    return Change(
-        place=place,
-        before=saved if unsaved is None else unsaved,
-        after=after,
-        guards=guards(place),
-        saved=None if unsaved is None else saved,
-    )
+    return changed(place, saved, unsaved, after)
 
 
 def _plan_of_writing(path: str, content: str, context: ToolContext) -> Planned:
@@ -285,14 +277,7 @@ def _edited(path: str, edits: list[Edit], context: ToolContext) -> tuple[Change,
             f"{place.name} is not UTF-8 text (byte {error.start}).", hint="Only text can be edited."
         ) from error
     after, report = edited(before, edits)
-    change = Change(
-        place=place,
-        before=data,
-        after=_encoded(after),
-        guards=guards(place),
-        saved=None if unsaved is None else saved,
-    )
-    return change, report
+    return changed(place, saved, unsaved, _encoded(after)), report
 
 
 TOOLS: tuple[Tool, ...] = (

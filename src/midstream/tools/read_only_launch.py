@@ -75,7 +75,7 @@ def looking(
             return None
         place = locate(workspace, path)
         reads += requests_for(place, "read")
-        is_there = os.path.lexists(place.root.joinpath(*place.parts))
+        is_there = os.path.lexists(place.path)
         places[os.path.normpath(path)] = place if is_there else None
     name, arguments = argv[0], known.arguments
     environment = dict(known.environment)
@@ -126,9 +126,7 @@ _FOLLOWS: Final = {"ls": ("-H",), "stat": ("-L",)}
 
 def _are_files(places: Mapping[str, Place | None]) -> bool:
     """Return whether something is named, and all of it is files."""
-    return bool(places) and all(
-        place is None or place.root.joinpath(*place.parts).is_file() for place in places.values()
-    )
+    return bool(places) and all(place is None or place.path.is_file() for place in places.values())
 
 
 class Opened:
@@ -226,7 +224,7 @@ def _program(places: tuple[str, ...], workspace: Path) -> str | None:
 def _is_plain(path: str, workspace: Path) -> bool:
     try:
         place = locate(workspace, path)
-        mode = place.root.joinpath(*place.parts).lstat().st_mode
+        mode = place.path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return True
     except (MidstreamError, OSError):

@@ -42,6 +42,10 @@ MAX_SEARCHED_FILES: Final = 20_000
 SHOWN_LINE_CHARS: Final = 300
 _SNIFFED_BYTES: Final = 65_536
 
+_IncludeIgnored = Annotated[
+    bool, msgspec.Meta(description="Also what .gitignore leaves out and hidden folders hold.")
+]
+
 # --- list_directory -----------------------------------------------------------------------------
 
 
@@ -52,9 +56,7 @@ def list_directory(
     depth: Annotated[
         int, msgspec.Meta(ge=1, le=MAX_LISTED_DEPTH, description="How many levels deep.")
     ] = 2,
-    include_ignored: Annotated[
-        bool, msgspec.Meta(description="Also what .gitignore leaves out and hidden folders hold.")
-    ] = False,
+    include_ignored: _IncludeIgnored = False,
 ) -> str:
     """List files and folders of the workspace."""
     # One path a line; folders end in a slash, files have their size.
@@ -131,9 +133,7 @@ def find_files(
         Literal["path", "newest"],
         msgspec.Meta(description="By path, or what changed last first."),
     ] = "path",
-    include_ignored: Annotated[
-        bool, msgspec.Meta(description="Also what .gitignore leaves out and hidden folders hold.")
-    ] = False,
+    include_ignored: _IncludeIgnored = False,
     max_results: Annotated[int, msgspec.Meta(ge=1, le=MAX_ENTRIES)] = 200,
 ) -> str:
     """Find files of the workspace by a pattern of their paths."""
@@ -223,9 +223,8 @@ async def exact_search(
 def _existing(context: ToolContext, path: str) -> Place:
     place = locate(context.workspace, path)
     require_allowed(place, "read", context.forbids)
-    found = place.root / place.name
     # A pipe, named by itself, would keep ripgrep waiting.
-    if not found.is_dir() and not found.is_file():
+    if not place.path.is_dir() and not place.path.is_file():
         raise UserMistake(f"There is no file or folder {place.name!r} to search.", hint=LOOK)
     return place
 
@@ -390,7 +389,7 @@ def _look_into(
 
 
 def _files(place: Place, matches: Matches, check: Callable[[], None]) -> list[Place]:
-    if (place.root / place.name).is_dir():
+    if place.path.is_dir():
         found = walk(place, include_ignored=matches.includes_ignored, check=check)
         return [
             Place(root=place.root, parts=tuple(entry.path.split("/")))

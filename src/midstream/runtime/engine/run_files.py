@@ -248,7 +248,7 @@ def place_of(path: str, workspace: Path) -> Place:
             "it is of a run of a repository: midstream fetch brings what that has made"
         )
     place = locate(workspace, path)
-    if not place.parts or str(place.root.joinpath(*place.parts)) != path:
+    if not place.parts or str(place.path) != path:
         raise UserMistake("a link leads elsewhere now")
     require_plain(place)
     return place
