@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from midstream.tools.sandbox.guarded_files import Lookout
-from midstream.tools.sandbox.launch import variables_inside
+from midstream.tools.sandbox.launch import OURS, Held, variables_inside
 from midstream.tools.sandbox.mounts import (
     View,
     add_home,
@@ -17,7 +17,6 @@ from midstream.tools.sandbox.mounts import (
     safe_path,
     unfit,
 )
-from midstream.tools.sandbox.sandbox_folders import OURS, Held
 
 
 @pytest.fixture

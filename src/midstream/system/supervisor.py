@@ -86,12 +86,15 @@ class Starting(Protocol):
     @property
     def pass_fds(self) -> tuple[int, ...]:
         """Return the descriptors it gets."""
+        return ()
 
     def begin(self, pid: int) -> int | None:
-        """Let what was started begin; return the first process of its process namespace."""
+        """Let what was started begin; return the first process of its process namespace, if it has one."""
+        return None
 
     def close(self) -> None:
         """Clear up, when nothing of it runs any more. A second call does nothing."""
+        return
 
 
 Box: TypeAlias = Callable[[Sequence[str], Mapping[str, str], Mapping[str, str]], Starting]
@@ -100,10 +103,9 @@ called in the command's thread.
 """
 
 
-class Plain:
+class Plain(Starting):
     """A command that is started as it is."""
 
-    pass_fds = ()
     stdin = DROPPED
 
     def __init__(
@@ -111,13 +113,6 @@ class Plain:
     ) -> None:
         self.argv = list(argv)
         self.environment = {**environment, **tag}
-
-    def begin(self, pid: int) -> int | None:
-        """Have nothing to say to it."""
-        return None
-
-    def close(self) -> None:
-        """Have nothing to clear up."""
 
 
 class Child:

@@ -244,10 +244,6 @@ class Diagnostics:
         self._told: set[str] = set()
         """The commands of which a person was told that they do not look."""
 
-    def watch(self, context: ToolContext, runner: Runner) -> "Watch":
-        """Return what looks at one call."""
-        return Watch(self, context, runner)
-
     def checkers(self, workspace: Path) -> tuple[Checker, ...]:
         """Return the checkers there are now. Waits for the disk: an agent may have set the project up."""
         said = self._said

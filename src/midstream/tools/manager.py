@@ -26,7 +26,7 @@ from midstream.safety.policy import Policy, Verdict, is_named, judged, kept_from
 from midstream.safety.rules import covers, is_told_by_name
 from midstream.system.offloop import in_thread
 from midstream.tools.base import Planned, Result, Stopped, Tool
-from midstream.tools.diagnostics import Diagnostics, Ran
+from midstream.tools.diagnostics import Diagnostics, Ran, Watch
 from midstream.tools.tool_text import capped, cleaned
 from midstream.tools.validation import validate
 
@@ -204,7 +204,7 @@ class ToolManager:
         changes = name in self._tools and self._tools[name].spec.effect != "read"
         if self._diagnostics is None or not changes:
             return await self._called(name, arguments, context)
-        watch = self._diagnostics.watch(context, self._run_checker)
+        watch = Watch(self._diagnostics, context, self._run_checker)
         ended = await self._called(name, arguments, watch.context)
         return await watch.checked(ended)
 

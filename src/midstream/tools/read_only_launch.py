@@ -29,7 +29,7 @@ from midstream.safety.rules import Rule
 from midstream.system.git import ceiling, git_output, not_own
 from midstream.system.hard_links import is_another_name
 from midstream.system.openat2 import opened
-from midstream.system.supervisor import DROPPED
+from midstream.system.supervisor import DROPPED, Starting
 from midstream.system.workspace_paths import Place, is_worktree, locate, requests_for
 
 _GIT_CHECK_S: Final = 5.0
@@ -129,7 +129,7 @@ def _are_files(places: Mapping[str, Place | None]) -> bool:
     return bool(places) and all(place is None or place.path.is_file() for place in places.values())
 
 
-class Opened:
+class Opened(Starting):
     """A command that only looks, outside a sandbox: it gets what was judged by descriptors.
 
     They stand behind links in a folder of ours in which it works, called as it calls the files; git gets
@@ -196,10 +196,6 @@ class Opened:
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise OSError(f"{place.name} is no file or folder")
         return handle
-
-    def begin(self, pid: int) -> int | None:
-        """Have nothing to say to it."""
-        return None
 
     def close(self) -> None:
         """Close the descriptors, and take the folder of links away."""

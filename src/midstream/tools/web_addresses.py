@@ -8,7 +8,7 @@ or redirect leads to this machine, to its neighbours or to a cloud's metadata.
 import ipaddress
 import re
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -20,7 +20,6 @@ from midstream.language.errors import UserMistake, WorldTrouble, clip
 from midstream.safety.capability import Capability
 from midstream.safety.rules import WEB_PORTS, host_of
 from midstream.safety.sanitize import sanitized
-from midstream.system.addresses import is_public, resolved
 from midstream.system.offloop import in_thread
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 MAX_URL_CHARS: Final = 2_000
 SILENCE_S: Final = 20.0
 _MAX_ADDRESSES: Final = 4
+_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 _ODD: Final = re.compile(r"[\s\\\x00-\x1f\x7f-\x9f]")
 
 
@@ -205,3 +205,27 @@ def _is_ours(address: str) -> bool:
         probe.connect((address, 9))
         return bool(probe.getsockname()[0] == address)
     return False
+
+
+# --- where a name leads -----------------------------------------------------------------------------
+
+
+def is_public(address: str) -> bool:
+    """Return whether an address is one of the world's, rather than of this machine or its neighbours.
+
+    What a gateway would take another address out of is judged as that one.
+    """
+    found = ipaddress.ip_address(address)
+    if isinstance(found, ipaddress.IPv6Address):
+        within = found.ipv4_mapped or found.sixtofour
+        if found in _NAT64:
+            within = ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
+        if within is not None:
+            return is_public(str(within))
+    return found.is_global and not (found.is_multicast or found.is_reserved)
+
+
+async def resolved(name: str, port: int) -> Sequence[str]:
+    """Return the addresses of a name as the system knows them. Raises OSError where there are none."""
+    found = await in_thread(partial(socket.getaddrinfo, name, port, type=socket.SOCK_STREAM))
+    return [str(address[0]) for *_, address in found]

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import table
 
-from midstream.system.addresses import is_public
 from midstream.tools.sandbox.proxy import MAX_CONNECTIONS, MAX_REFUSED, Proxy, proxy_to
+from midstream.tools.web_addresses import is_public
 
 SECRET = b"the page of the loopback"
 

@@ -20,10 +20,6 @@ _TERM_S: Final = 0.6
 _PASSED_ON: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "TMPDIR", "TZ", "USER")
 
 
-class LineTooLong(Exception):
-    """A server sent a message that does not end."""
-
-
 def clean_environment(server: McpServer, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a server: a few harmless names, and what its settings name.
 
@@ -58,24 +54,10 @@ class ServerProcess(PipedChild):
                 hint="Check its command in mcpServers of application.json.",
             ) from None
 
-    async def lines(self) -> AsyncIterator[bytes]:
-        """Yield each line of its stdout until it closes it.
-
-        Raises:
-            LineTooLong: one has more than `MAX_LINE` bytes.
-        """
-        parts: list[bytes] = []
-        size = 0
+    async def contents(self) -> AsyncIterator[bytes]:
+        """Yield what it writes to its stdout until it closes it."""
         while data := await self._out.read(CHUNK):
-            *whole, rest = data.split(b"\n")
-            for line in whole:
-                yield b"".join((*parts, line))
-                parts, size = [], 0
-            size += len(rest)
-            if size > MAX_LINE:
-                raise LineTooLong
-            if rest:
-                parts.append(rest)
+            yield data
 
     async def write(self, line: bytes) -> None:
         """Send a line to its stdin; returns when it has room for more.

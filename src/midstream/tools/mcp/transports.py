@@ -17,7 +17,7 @@ from midstream.config.mcp_servers import McpServer, filled
 from midstream.language.names import Json
 from midstream.safety.decoding import BadValue, checked, decode_object
 from midstream.system.offloop import in_thread
-from midstream.tools.mcp.server_process import MAX_LINE, LineTooLong, ServerProcess
+from midstream.tools.mcp.server_process import ServerProcess
 
 if TYPE_CHECKING:
     import httpx2
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MAX_LINE: Final = 4_000_000
+"""Bytes of one message."""
 MAX_GARBAGE: Final = 50
 """Lines that are no message: some servers greet, or log to the wrong place."""
 MAX_MESSAGES: Final = 10_000
@@ -141,11 +143,13 @@ async def _over_pipes(
     async def listen() -> None:
         async with heard:
             try:
-                async for line in process.lines():
-                    if line.strip() and (message := await _taken(line, traffic)) is not None:
+                async for line in _lines(process.contents()):
+                    # What it was about to say when it ended is none.
+                    is_whole = line.endswith(b"\n") and line.strip()
+                    if is_whole and (message := await _taken(line, traffic)) is not None:
                         await heard.send(SessionMessage(message))
                 traffic.end("ended, or closed its stdout")
-            except LineTooLong:
+            except BadValue:
                 traffic.end(f"sent a message of more than {MAX_LINE:,} bytes")
             except _TooMuch as error:
                 traffic.end(str(error))

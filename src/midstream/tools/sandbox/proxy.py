@@ -26,8 +26,8 @@ import h11
 from midstream.config.portable import NotHere
 from midstream.language.errors import clip
 from midstream.safety.rules import WEB_PORTS, host_of
-from midstream.system.addresses import is_public, resolved
 from midstream.tools.sandbox.bwrap import interpreter
+from midstream.tools.web_addresses import is_public, resolved
 
 MAX_CONNECTIONS: Final = 128
 MAX_HEAD_BYTES: Final = 64 * 1024

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from midstream.system.supervisor import DROPPED
+from midstream.system.supervisor import DROPPED, Starting
 from midstream.tools.sandbox.bwrap import stamp_of, trusted_program
 from midstream.tools.sandbox.guarded_files import LOCKED, NOTHING
 from midstream.tools.sandbox.launch import Inside, variables_inside
@@ -202,10 +202,8 @@ class Seatbelt(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Sealed:
-    """A command line to start, with its profile; a context that clears up."""
-
-    pass_fds: tuple[int, ...] = ()
+class Sealed(Starting):
+    """A command line to start, with its profile, held from its first step on; a context that clears up."""
 
     def __init__(
         self, argv: list[str], environment: dict[str, str], scratch: str, stdin: int = DROPPED
@@ -214,10 +212,6 @@ class Sealed:
         self.argv = argv
         self.environment = environment
         self._scratch = scratch
-
-    def begin(self, pid: int) -> int | None:
-        """Have nothing to say to it: it is held from its first step on."""
-        return None
 
     def close(self) -> None:
         """Take its scratch folder away, when nothing of it runs any more."""
