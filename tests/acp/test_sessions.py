@@ -11,7 +11,7 @@ from api_kit import write
 from support.openai_server import Gate, Reply
 from support.pictures import png
 
-from midstream.agents.json_rpc import RpcError
+from midstream.agents.json_rpc import NOT_FOUND, RpcError
 
 __all__ = ["home", "work"]
 
@@ -103,6 +103,55 @@ async def test_a_fork_is_a_session_of_its_own(work: Path) -> None:
         assert await editor.prompt(made["sessionId"], "good bye") == "end_turn"
         assert "hi there" in str(server.requests[-1]["messages"])
         assert editor.text(session) == "Hello."
+
+
+async def test_a_session_is_deleted_with_its_run_open_or_not_and_once_is_enough(work: Path) -> None:
+    gate = Gate()
+    script = (Reply(text="Hello."), Reply(text="An old pond", gate=gate), Reply(text="Kept."))
+    async with talking(*script) as (editor, _):
+        made = await editor.initialize()
+        assert made["agentCapabilities"]["sessionCapabilities"]["delete"] == {}
+        sessions = [await editor.new(work) for _ in range(4)]
+        closed, busy, kept, empty = sessions
+        await editor.prompt(closed, "hi")
+        await editor.call("session/close", sessionId=closed)
+        slow = editor.begin(busy, "a haiku")
+        await gate.reached
+        await editor.prompt(kept, "stay")
+
+        for session in (closed, busy, empty, closed):
+            assert await editor.call("session/delete", sessionId=session) in (None, {})
+
+        assert (await slow) == "cancelled"
+        listed = await editor.call("session/list", cwd=str(work))
+        assert [each["sessionId"] for each in listed["sessions"]] == [kept]
+        for session in (closed, busy):
+            with pytest.raises(RpcError, match="no run") as caught:
+                await editor.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
+            assert caught.value.code == NOT_FOUND
+        gate.open()
+
+
+async def test_a_session_that_others_were_forked_from_is_not_deleted(work: Path) -> None:
+    async with talking(Reply(text="Hello.")) as (editor, _):
+        await editor.initialize()
+        session = await editor.new(work)
+        await editor.prompt(session, "hi")
+        await editor.call("session/fork", sessionId=session, cwd=str(work), mcpServers=[])
+        with pytest.raises(RpcError, match="fork"):
+            await editor.call("session/delete", sessionId=session)
+
+
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+async def test_a_session_in_which_nothing_was_said_may_be_taken_up_again(
+    method: str, work: Path
+) -> None:
+    async with talking(Reply(text="Hello.")) as (editor, _):
+        await editor.initialize()
+        session = await editor.new(work)
+        made = await editor.call(method, sessionId=session, cwd=str(work), mcpServers=[])
+        assert made["configOptions"]
+        assert await editor.prompt(session, "hi") == "end_turn"
 
 
 async def test_what_is_not_there_is_an_error_with_words(work: Path) -> None:

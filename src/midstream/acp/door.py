@@ -129,7 +129,7 @@ class Door:
                 load_session=True,
                 prompt_capabilities=m.PromptCapabilities(image=True, embedded_context=True),
                 session_capabilities=m.SessionCapabilities(
-                    list=offered, fork=offered, resume=offered, close=offered
+                    list=offered, delete=offered, fork=offered, resume=offered, close=offered
                 ),
             ),
             meta=m.STEERS,
@@ -154,10 +154,17 @@ class Door:
         self, asked: m.LoadSessionRequest | m.ResumeSessionRequest, *, tells_all: bool
     ) -> m.LoadSessionResponse:
         async with self._opening:
-            if (open_now := self._sessions.pop(asked.session_id, None)) is not None:
+            open_now = self._sessions.get(asked.session_id)
+            if open_now is not None and open_now.run is None:
+                return _loaded(
+                    await self._described(open_now)
+                )  # nothing was said that could be told
+            if open_now is not None:
+                del self._sessions[asked.session_id]
                 await open_now.close()
             session, told = await self._opened(asked.cwd, asked.mcp_servers, id=asked.session_id)
             try:
+                await _require_run(session.engine, asked.session_id)
                 id = await session.controls.left_by_undo(asked.session_id)
                 run = await session.engine.take(id, here=True)
                 await session.take(run, tells_all=tells_all)
@@ -165,12 +172,12 @@ class Door:
                 self._sessions.pop(session.id, None)
                 await session.close()
                 raise
-        made = await self._begun(session, told)
-        return m.LoadSessionResponse(modes=made.modes, config_options=made.config_options)
+        return _loaded(await self._begun(session, told))
 
     async def _fork(self, asked: m.ResumeSessionRequest) -> m.NewSessionResponse:
         session, told = await self._opened(asked.cwd, asked.mcp_servers)
         try:
+            await _require_run(session.engine, asked.session_id)
             run = await session.engine.fork(asked.session_id)
             self._sessions[run.id] = session
             session.is_now(run.id)
@@ -186,6 +193,16 @@ class Door:
         del self._sessions[session.id]
         await session.halt()
         await session.close()
+
+    async def _delete(self, asked: m.SessionRequest) -> None:
+        """Delete a session with its run, which one that nothing was said in does not have."""
+        import midstream
+
+        if asked.session_id in self._sessions:
+            await self._close(asked)
+        async with midstream.open(Path.home(), trust=False) as engine:
+            if await engine.info(asked.session_id) is not None:
+                await engine.delete(asked.session_id)
 
     async def _list(self, asked: m.ListSessionsRequest) -> m.ListSessionsResponse:
         import midstream
@@ -268,16 +285,19 @@ class Door:
         return engine, [f"*{notice}*" for notice in engine.notices]
 
     async def _begun(self, session: "Session", told: list[str]) -> m.NewSessionResponse:
+        answer = await self._described(session)
+        # Behind the answer: before it the editor knows of no such session.
+        self._do(session.begin(told=told))
+        return answer
+
+    async def _described(self, session: "Session") -> m.NewSessionResponse:
         from midstream.acp.options import modes_of
 
-        answer = m.NewSessionResponse(
+        return m.NewSessionResponse(
             session_id=session.id,
             modes=modes_of(session.controls),
             config_options=await session.options(),
         )
-        # Behind the answer: before it the editor knows of no such session.
-        self._do(session.begin(told=told))
-        return answer
 
     def _of(self, id: str) -> "Session":
         session = self._sessions.get(id)
@@ -324,6 +344,17 @@ class Door:
         task.add_done_callback(self._tasks.discard)
 
 
+def _loaded(made: m.NewSessionResponse) -> m.LoadSessionResponse:
+    return m.LoadSessionResponse(modes=made.modes, config_options=made.config_options)
+
+
+async def _require_run(engine: "Engine", id: str) -> None:
+    if await engine.info(id) is None:
+        raise RpcError(
+            NOT_FOUND, f"There is no run {clip(id)}.", {"hint": "midstream runs --all lists them."}
+        )
+
+
 async def _load() -> None:
     def load() -> None:
         from midstream.acp import session
@@ -344,6 +375,7 @@ _METHODS: Final[dict[str, tuple[Any, Callable[[Door, Any], Awaitable[object]]]]]
     "session/fork": (m.ResumeSessionRequest, Door._fork),
     "session/list": (m.ListSessionsRequest, Door._list),
     "session/close": (m.SessionRequest, Door._close),
+    "session/delete": (m.SessionRequest, Door._delete),
     "session/prompt": (m.PromptRequest, Door._prompt),
     m.STEERING: (m.SteeringRequest, Door._steer),
     "session/set_mode": (m.SetSessionModeRequest, Door._set_mode),

@@ -91,7 +91,7 @@ def initialized() -> Params:
     return {
         "protocolVersion": 2,
         "info": {"name": "midstream", "title": "midstream", "version": __version__},
-        "capabilities": {"session": {"prompt": {"image": {}, "embeddedContext": {}}}},
+        "capabilities": {"session": {"prompt": {"image": {}, "embeddedContext": {}}, "delete": {}}},
         "_meta": m.STEERS,
     }
 
@@ -109,7 +109,7 @@ def asked(method: str, params: Params) -> tuple[str, Params]:
 METHODS: Final = frozenset(
     {
         *("session/new", "session/resume", "session/list", "session/close", "session/prompt"),
-        *("session/set_config_option", m.STEERING),
+        *("session/delete", "session/set_config_option", m.STEERING),
     }
 )
 """The requests of version 2 that are answered."""

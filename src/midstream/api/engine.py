@@ -453,6 +453,27 @@ class Engine:
             self._built[made.id] = self._built[kept.id]
         return await self.resume(made.id, choice="old")
 
+    async def delete(self, id: str) -> None:
+        """End a run, if it has not ended, and delete it with its words. There is no way back.
+
+        What its tools did stays done. Contents that others may have, too, go with
+        `midstream journal prune`.
+
+        Raises:
+            UserMistake: there is no such run, or runs that were forked from it are here.
+            RunOwned: another process runs it; nothing changed.
+        """
+        kept = await found(self.local.store, id)
+        run = await self.get(kept.id)
+        if kept.owner and not run.is_here:
+            raise RunOwned(
+                f"Another process runs {kept.id}.", owner=kept.owner, hint="End it there first."
+            )
+        if not run.run.is_over:
+            await run.stop("deleted")
+        await run.close()
+        await self.local.store.forget(kept.id)
+
     async def close(self) -> None:
         """Let go of every run, close every connection. May be called twice."""
         for followed in tuple(self._followed):
