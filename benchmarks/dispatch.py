@@ -21,18 +21,17 @@ from support.postgres import PostgresServer
 
 from benchmarks.durable_others import Other, install, python_of
 from benchmarks.many_machines import (
-    ROOT,
     RUNS,
     append_to_all,
     environment_of,
     filled,
     is_lacking,
-    line_of,
     open_store,
     transactions,
     worker,
 )
 from benchmarks.measuring import Figure, in_turn, on_a_loop, progress
+from benchmarks.processes import ROOT, line_of
 from midstream.runtime.storage import Placement
 from midstream.testing.store_contracts import started
 

@@ -7,17 +7,16 @@ writes the stream to the terminal and, at Enter, cancels it and asks for the nex
 """
 
 import random
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 
-import msgspec
-from support.openai_server import Reply
+from support.model_server import Reply
 
 from benchmarks.measuring import Figure, percentile
+from benchmarks.processes import model_server
 from benchmarks.terminal import HANGS_S, PROGRAMS, Terminal, fresh_home, midstream
 
 RATES = (50, 200)
@@ -27,9 +26,6 @@ TOKENS = 150
 
 REPLIES = 100
 """Replies before the signs begin again."""
-
-TESTS = Path(__file__).parents[1] / "tests"
-"""Where the package `support` stands."""
 
 HALTS_A_CHAT = 5
 """Six interruptions within ten seconds are a storm, which is slowed down; so a new chat before that."""
@@ -41,7 +37,7 @@ def sign_of(reply: int, token: int) -> str:
 
 
 @contextmanager
-def serving(folder: Path, rate: int, tokens: int = TOKENS) -> Iterator[dict[str, str]]:
+def serving(rate: int, tokens: int = TOKENS) -> Iterator[dict[str, str]]:
     """Serve streams of so many tokens a second; give the environment that points to them."""
     script = [
         Reply(
@@ -49,19 +45,12 @@ def serving(folder: Path, rate: int, tokens: int = TOKENS) -> Iterator[dict[str,
         )
         for number in range(REPLIES * 4)
     ]
-    path = folder / f"script-{rate}.json"
-    path.write_bytes(msgspec.json.encode(script))
-    command = [sys.executable, "-m", "support.openai_server", "--script", str(path)]
-    with subprocess.Popen(command, cwd=TESTS, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            yield {
-                "OPENAI_BASE_URL": server.stdout.readline().strip(),
-                "OPENAI_API_KEY": "bench",
-                "MIDSTREAM_MODEL": "openai:bench",
-            }
-        finally:
-            server.terminate()
+    with model_server(script) as url:
+        yield {
+            "OPENAI_BASE_URL": url,
+            "OPENAI_API_KEY": "bench",
+            "MIDSTREAM_MODEL": "openai:bench",
+        }
 
 
 class Chat:
@@ -182,7 +171,7 @@ def _one(side: str, rate: int, count: int) -> Chat:
     argv: Sequence[str | Path] = (
         midstream() if side == "ours" else [sys.executable, PROGRAMS / "bare_stream.py"]
     )
-    with fresh_home() as folder, serving(Path(folder), rate) as env:
+    with fresh_home() as folder, serving(rate) as env:
         return halted(argv, Path(folder), env, count)
 
 

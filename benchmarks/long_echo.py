@@ -46,7 +46,7 @@ async def turns(home: Path) -> int:
 
 def typed(messages: int, times: int) -> list[float]:
     """Return the milliseconds of each key behind so many Enters."""
-    with fresh_home() as folder, serving(Path(folder), 1_000, tokens=1) as server:
+    with fresh_home() as folder, serving(1_000, tokens=1) as server:
         home, found = Path(folder), list[float]()
         asyncio.run(prepared(home.resolve(), messages))
         with Terminal(midstream(), home, server) as terminal:

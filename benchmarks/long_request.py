@@ -8,13 +8,11 @@ what a key would have waited for. The floor is the same for a conversation of on
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
 from benchmarks.halt_in_terminal import serving
 from benchmarks.measuring import Figure, on_a_loop
-from benchmarks.terminal import fresh_home
 from midstream.core.conversation import Message, ToolCall, ToolResult, seen_by
 from midstream.models.api_client import AIAPIClient
 from midstream.runtime.ports import ModelRequest
@@ -98,7 +96,7 @@ async def asked(environ: dict[str, str], messages: int, times: int) -> list[tupl
 def measure(is_quick: bool) -> list[Figure]:
     """Return milliseconds."""
     times, messages = (1, 100) if is_quick else (15, MESSAGES)
-    with fresh_home() as folder, serving(Path(folder), 1_000, tokens=1) as server:
+    with serving(1_000, tokens=1) as server:
         short = on_a_loop(lambda: asked(server, 0, times))
         long = on_a_loop(lambda: asked(server, messages, times))
     figures = []

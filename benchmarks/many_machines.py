@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -25,6 +26,7 @@ from support.model_server import Reply
 from support.postgres import LACKING, PostgresServer
 
 from benchmarks.measuring import Figure, in_turn, on_a_loop, percentile, progress
+from benchmarks.processes import line_of, model_server, program
 from midstream.core.events import WorkflowOutput
 from midstream.core.notices import Envelope
 from midstream.core.routing import Destination
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
 
     from midstream.store.postgres.store import PostgresStore
 
-ROOT = Path(__file__).parents[1]
 FACT = 1_000
 """Characters of each fact."""
 
@@ -224,23 +225,6 @@ def _bare(address: str, connections: int, each: int) -> float:
     return (perf_counter() - began) / (connections * each) * 1e6
 
 
-@contextlib.contextmanager
-def _program(name: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
-    """Give a program of ours that ends with its stdin."""
-    command = [sys.executable, "-m", f"benchmarks.programs.{name}", *words]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        yield process
-        process.communicate()
-
-
-def line_of(process: "subprocess.Popen[str]") -> str:
-    """Return the next line a program writes."""
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
 def _watched(address: str, slices: int) -> tuple[float, float]:
     """Return the microseconds an append of many runs takes while another process watches them, and without.
 
@@ -250,9 +234,7 @@ def _watched(address: str, slices: int) -> tuple[float, float]:
 
     async def append_all() -> None:
         async with open_store(address, RUNS) as (store, ids):
-            watcher = stack.enter_context(
-                _program("machines_watcher", address, str(WATCHERS), *ids)
-            )
+            watcher = stack.enter_context(program("machines_watcher", address, str(WATCHERS), *ids))
             await asyncio.to_thread(line_of, watcher)
             seqs = range(2, 2 + IN_A_SLICE)
             for number in range(slices):
@@ -333,7 +315,7 @@ def _words(server: PostgresServer, is_quick: bool) -> list[Figure]:
     floors: list[list[float]] = []
     for _ in range(rounds):
         address = server.database()
-        with _program("machines_owner", address, str(SPOKEN)) as owner:
+        with program("machines_owner", address, str(SPOKEN)) as owner:
             runs = _until(owner, "run").split()
             samples = asyncio.run(_said(address, owner, runs, count))
             ours.append([said for said, _ in samples])
@@ -589,7 +571,7 @@ def _driven(server: PostgresServer, workers: int, runs: int, pieces: int) -> flo
     address = server.database()
     with tempfile.TemporaryDirectory() as home, contextlib.ExitStack() as stack:
         folder = Path(home)
-        model = stack.enter_context(model_of(folder, runs, pieces))
+        model = stack.enter_context(model_of(runs, pieces))
         env = environment_of(folder, address, model)
         begin = [sys.executable, "-c", STARTER, msgspec.json.encode(TALK).decode(), str(runs)]
         subprocess.run(begin, cwd=folder, env=env, check=True)
@@ -613,15 +595,7 @@ def until_finished(server: PostgresServer, address: str, runs: int, folder: Path
         yield
 
 
-@contextlib.contextmanager
-def model_of(folder: Path, replies: int, pieces: int, delay_s: float = 0.1) -> Iterator[str]:
-    """Give the address of a model's server in a process of its own: so many pieces a reply."""
-    script = folder / "script.json"
+def model_of(replies: int, pieces: int, delay_s: float = 0.1) -> AbstractContextManager[str]:
+    """Give the address of a model's server for so many runs: so many pieces a reply."""
     reply = Reply(chunks=tuple(f"{number:03d} " for number in range(pieces)), delay_s=delay_s)
-    script.write_bytes(msgspec.json.encode([reply] * replies * 2))
-    command = [sys.executable, "-m", "support.openai_server", "--script", str(script)]
-    with subprocess.Popen(
-        command, cwd=ROOT / "tests", stdout=subprocess.PIPE, text=True
-    ) as process:
-        yield line_of(process)
-        process.terminate()
+    return model_server([reply] * replies * 2)

@@ -1,9 +1,63 @@
-"""What processes come to, and what runs: as the /proc of Linux has it."""
+"""Processes beside ours: programs of the benchmarks, a model's server, and what they come to.
+
+What they come to is as the /proc of Linux has it.
+"""
 
 import contextlib
 import os
 import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import msgspec
+from support.model_server import Reply
+
+ROOT = Path(__file__).parents[1]
+
+
+def begun(name: str, *words: str | Path, **env: str) -> "subprocess.Popen[str]":
+    """Return a program of `benchmarks.programs`, which is talked to in lines."""
+    return subprocess.Popen(
+        [sys.executable, "-m", f"benchmarks.programs.{name}", *words],
+        cwd=ROOT,
+        env=os.environ | env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@contextlib.contextmanager
+def program(name: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    """Give a program of ours that ends with its stdin."""
+    with begun(name, *words) as process:
+        yield process
+        process.communicate()
+
+
+def line_of(process: "subprocess.Popen[str]") -> str:
+    """Return the next line a program writes."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+@contextlib.contextmanager
+def model_server(script: Sequence[Reply]) -> Iterator[str]:
+    """Give the address of a model's server in a process of its own, which gives these replies in order."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "script.json"
+        path.write_bytes(msgspec.json.encode(script))
+        command = [sys.executable, "-m", "support.openai_server", "--script", str(path)]
+        with subprocess.Popen(
+            command, cwd=ROOT / "tests", stdout=subprocess.PIPE, text=True
+        ) as server:
+            try:
+                yield line_of(server)
+            finally:
+                server.terminate()
 
 
 def below(pid: int) -> set[int]:

@@ -124,7 +124,7 @@ CONSOLES = (
 def sampled(console: Console, *, is_quick: bool) -> Sample:
     """Start a console and return what it came to."""
     keys, seconds = (5, 0.5) if is_quick else (60, 3.0)
-    with fresh_home() as folder, serving(Path(folder), TOKENS_A_SECOND) as server:
+    with fresh_home() as folder, serving(TOKENS_A_SECOND) as server:
         home = Path(folder)
         env = console.env(home, server)
         if not is_quick:

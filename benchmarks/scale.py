@@ -116,7 +116,7 @@ def _spent(server: PostgresServer, runs: int, turns: int, pieces: int) -> Spent:
     ]
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home)
-        with model_of(folder, runs * turns, pieces, MODEL_S / PIECES) as model:
+        with model_of(runs * turns, pieces, MODEL_S / PIECES) as model:
             env = environment_of(folder, address, model)
             workflow = msgspec.json.encode(TALK | {"states": states}).decode()
             command = [sys.executable, "-c", STARTER, workflow, str(runs)]

@@ -9,8 +9,6 @@ import asyncio
 import contextlib
 import random
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -21,6 +19,7 @@ import apsw
 
 from benchmarks.durable_transitions import stores
 from benchmarks.measuring import Figure, percentile
+from benchmarks.processes import begun, line_of
 from midstream.runtime.engine.remote import RemoteMachine
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import JumpingClock
@@ -35,25 +34,12 @@ class Owner:
     def __init__(self, folder: Path) -> None:
         self.journal = folder / "journal.db"
         self.address = str(folder / "echo")
-        self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "benchmarks.programs.listening_owner",
-                self.journal,
-                self.address,
-            ],
-            cwd=Path(__file__).parents[1],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self._process = begun("listening_owner", self.journal, self.address)
         self.run = self.line()
 
     def line(self) -> str:
         """Return the next line it says."""
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
+        return line_of(self._process)
 
     def close(self) -> None:
         """End it."""

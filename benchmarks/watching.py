@@ -5,8 +5,6 @@ of the time is a datagram over a Unix socket between two processes; that of the 
 run with nobody watching.
 """
 
-import contextlib
-import os
 import socket
 import subprocess
 import sys
@@ -15,14 +13,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-from support.openai_server import Reply
+from support.model_server import Reply
 
 from benchmarks.durable_transitions import stores
 from benchmarks.measuring import Figure, percentile
+from benchmarks.processes import begun, line_of, model_server
 
-ROOT = Path(__file__).parents[1]
-TESTS = ROOT / "tests"
 RATE = 200
 WATCHERS = 20
 FLOOR = "a datagram over a Unix socket"
@@ -36,57 +32,29 @@ while sent := heard.recv(64):
 """
 
 
-@contextlib.contextmanager
-def _server(tokens: int) -> Iterator[str]:
-    pieces = tuple(f"{number:03d} " for number in range(tokens))
-    script = [Reply(chunks=pieces, delay_s=1 / RATE)]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "script.json"
-        path.write_bytes(msgspec.json.encode(script))
-        command = [sys.executable, "-m", "support.openai_server", "--script", str(path)]
-        with subprocess.Popen(command, cwd=TESTS, stdout=subprocess.PIPE, text=True) as server:
-            assert server.stdout is not None
-            yield server.stdout.readline().strip()
-            server.terminate()
-
-
-def _started(program: str, *words: str, **env: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-m", f"benchmarks.programs.{program}", *words],
-        cwd=ROOT,
-        env=os.environ | env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def _line(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
 def streamed(watchers: int, tokens: int) -> tuple[float, list[float]]:
     """Return the owner's seconds of CPU, and how many ms each piece took to each watcher."""
-    with _server(tokens) as url, tempfile.TemporaryDirectory(dir=stores()) as folder:
+    pieces = tuple(f"{number:03d} " for number in range(tokens))
+    script = [Reply(chunks=pieces, delay_s=1 / RATE)]
+    with model_server(script) as url, tempfile.TemporaryDirectory(dir=stores()) as folder:
         work = Path(folder) / "work"
         work.mkdir()
         journal = str(Path(folder) / "journal.db")
-        owner = _started(
+        owner = begun(
             "streaming_owner", journal, str(work), OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-none"
         )
-        run = _line(owner)
-        watching = [_started("watcher", journal, str(work), run) for _ in range(watchers)]
+        run = line_of(owner)
+        watching = [begun("watcher", journal, str(work), run) for _ in range(watchers)]
         for each in watching:
-            assert _line(each) == "ready"
+            assert line_of(each) == "ready"
         time.sleep(0.5)  # they have joined: what is measured is streaming
         assert owner.stdin is not None
         print(file=owner.stdin, flush=True)
-        used, *shown = _line(owner).split()
+        used, *shown = line_of(owner).split()
         there = list(_added_up(shown))
         late: list[float] = []
         for each in watching:
-            for at, chars in _added_up(_line(each).split()):
+            for at, chars in _added_up(line_of(each).split()):
                 # A piece here may be several there: the last of them is what it waited for.
                 late.append((at - next(then for then, upto in there if upto >= chars)) / 1e6)
             each.communicate()
@@ -113,12 +81,12 @@ def bare(count: int) -> list[float]:
             ) as other,
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as wire,
         ):
-            _line(other)
+            line_of(other)
             samples = []
             for _ in range(count):
                 time.sleep(1 / RATE)
                 wire.sendto(str(time.monotonic_ns()).encode(), address)
-                samples.append(int(_line(other)) / 1e6)
+                samples.append(int(line_of(other)) / 1e6)
             other.terminate()
         return samples
 

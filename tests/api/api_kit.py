@@ -51,6 +51,12 @@ class Place:
             return run
         return await (await self.engine(*script)).get(run.id)
 
+    async def at_rest(self, engine: midstream.Engine) -> midstream.RunHandle:
+        """Return a talk that was started there, as its program holds it, once it waits for somebody."""
+        run = await self.held(await engine.start(TALK))
+        await run.settled()
+        return run
+
     async def close(self) -> None:
         """Close every engine, the watching ones first."""
         for engine in reversed(self.engines):

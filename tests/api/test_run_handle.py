@@ -49,8 +49,7 @@ async def test_words_that_are_unasked_answer_nothing_though_a_question_is_open(
     place: Place,
 ) -> None:
     engine = await place.engine(asks("Sure?"), "As you say.")
-    run = await place.held(await engine.start(TALK))
-    await run.settled()
+    run = await place.at_rest(engine)
 
     receipt = await run.say("do something else", unasked=True)
 
@@ -88,8 +87,7 @@ async def test_a_bare_halt_holds_and_words_go_on(place: Place) -> None:
 
 async def test_a_stopped_run_has_no_output_and_says_why(place: Place) -> None:
     engine = await place.engine(asks("Sure?"))
-    run = await place.held(await engine.start(TALK))
-    await run.settled()
+    run = await place.at_rest(engine)
 
     await run.stop("enough of it")
 
@@ -117,8 +115,7 @@ async def test_an_approval_is_given_by_the_program(place: Place) -> None:
         return "launched"
 
     engine = await place.engine(call("launch", what="it"), "Launched.", tools=[launch])
-    run = await place.held(await engine.start(TALK))
-    await run.settled()
+    run = await place.at_rest(engine)
     (question,) = run.questions
     assert (question.kind, done) == ("approval", [])
 
@@ -131,8 +128,7 @@ async def test_an_approval_is_given_by_the_program(place: Place) -> None:
 async def test_a_refused_call_is_not_made_and_the_model_hears_why(place: Place) -> None:
     done: list[str] = []
     engine = await place.engine(call("launch"), "Then not.", tools=[_launching(done)])
-    run = await place.held(await engine.start(TALK))
-    await run.settled()
+    run = await place.at_rest(engine)
 
     await run.approve(run.questions[0], False, note="not today")
 
@@ -156,8 +152,7 @@ def _launching(done: list[str]) -> Tool:
 
 async def test_events_are_the_journals_facts_from_any_number_on(place: Place) -> None:
     engine = await place.engine(asks("Sure?"), "Done.")
-    run = await place.held(await engine.start(TALK))
-    await run.settled()
+    run = await place.at_rest(engine)
     await run.say("yes")
     await run.wait()
 
@@ -185,8 +180,7 @@ async def test_a_reader_that_joins_late_misses_no_fact_and_hears_none_twice(plac
 async def test_who_comes_after_the_end_gets_all_of_it_and_ends(place: Place, end: str) -> None:
     last = midstream.WorldTrouble("The line is dead.") if end == "failed" else "Done."
     engine = await place.engine(asks("Sure?"), last)
-    run = await place.held(await engine.start(TALK))
-    await run.settled()
+    run = await place.at_rest(engine)
     first = asyncio.create_task(_numbers(run, 0))
     await (run.stop() if end == "stopped" else run.say("yes"))
     waited = [await _outcome(run)]
@@ -285,8 +279,7 @@ async def test_a_reader_in_the_past_ends_when_its_engine_closes(place: Place) ->
 
 async def test_cancelling_a_call_never_harms_the_run(place: Place) -> None:
     engine = await place.engine(asks("Sure?"), "Done.")
-    run = await place.held(await engine.start(TALK))
-    await run.settled()
+    run = await place.at_rest(engine)
     for call_of in (run.wait, lambda: run.say("yes", id="once")):
         waiting = asyncio.create_task(call_of())
         await asyncio.sleep(0)
@@ -300,8 +293,7 @@ async def test_cancelling_a_call_never_harms_the_run(place: Place) -> None:
 
 async def test_the_same_id_says_a_line_once(place: Place) -> None:
     engine = await place.engine(asks("Sure?"), asks("Really?"), "Done.")
-    run = await place.held(await engine.start(TALK))
-    await run.settled()
+    run = await place.at_rest(engine)
 
     first = await run.say("yes", id="key")
     await until(run, lambda e: isinstance(e, midstream.QuestionAsked) and e.number == 2)
@@ -384,8 +376,7 @@ async def test_one_yes_counts_for_the_rest_of_the_run(place: Place) -> None:
     done: list[str] = []
     twice = (call("launch"), call("launch"), "Launched.")
     engine = await place.engine(*twice, tools=[_launching(done)])
-    run = await place.held(await engine.start(TALK))
-    await run.settled()
+    run = await place.at_rest(engine)
 
     await run.approve(run.questions[0], for_run=True)
 
@@ -403,8 +394,7 @@ async def test_a_call_is_made_with_the_arguments_of_the_yes(place: Place) -> Non
 
     wanted = call("launch", what="it", where="here")
     engine = await place.engine(wanted, "Launched.", tools=[launch])
-    run = await place.held(await engine.start(TALK))
-    await run.settled()
+    run = await place.at_rest(engine)
 
     await run.approve(run.questions[0].id, arguments={"where": "there"})
 

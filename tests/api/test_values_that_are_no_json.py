@@ -103,8 +103,7 @@ async def test_a_call_waits_on_over_arguments_that_are_no_json(
         return "launched"
 
     engine = await place.engine(call("launch", count=1), "Done.", tools=[launch])
-    run = await place.held(await engine.start(TALK))
-    await run.settled()
+    run = await place.at_rest(engine)
     (question,) = run.questions
     with pytest.raises(AuthorMistake, match=rf"arguments\.count.*{words}"):
         await run.approve(question, arguments={"count": value})

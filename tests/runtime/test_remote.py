@@ -58,6 +58,12 @@ class Owner:
         """Begin a talk."""
         return await self.engine.start(define(TALK, tools=self.tools))
 
+    async def at_rest(self) -> WorkflowStateMachine:
+        """Return a talk that has begun and waits for somebody."""
+        machine = await self.start()
+        await machine.settled()
+        return machine
+
 
 @asynccontextmanager
 async def owning(
@@ -88,8 +94,7 @@ async def attached(
 
 async def test_a_question_is_answered_from_another_process(place: Place) -> None:
     async with owning(place, asks("Sure?"), "Done.") as owner:
-        machine = await owner.start()
-        await machine.settled()
+        machine = await owner.at_rest()
         heard: list[Envelope] = []
         async with attached(place, machine.id, heard) as remote:
             receipt = await remote.say("yes")
@@ -123,8 +128,7 @@ async def test_of_two_answers_one_wins_and_the_other_hears_so(place: Place) -> N
     gate = Gate()
     script = (asks("Sure?"), says("Done.", gate=gate))
     async with owning(place, *script) as owner:
-        machine = await owner.start()
-        await machine.settled()
+        machine = await owner.at_rest()
         async with attached(place, machine.id) as one, attached(place, machine.id) as two:
             await asyncio.gather(
                 one.say("yes", question="q1", id="one"), two.say("no", question="q1", id="two")
@@ -141,8 +145,7 @@ async def test_of_two_answers_one_wins_and_the_other_hears_so(place: Place) -> N
 
 async def test_the_same_id_counts_once_and_gives_the_same_receipt(place: Place) -> None:
     async with owning(place, asks("Sure?"), "Done.") as owner:
-        machine = await owner.start()
-        await machine.settled()
+        machine = await owner.at_rest()
         async with attached(place, machine.id) as remote:
             receipts = await asyncio.gather(*(remote.say("yes", id="mine") for _ in range(3)))
             await remote.wait()
@@ -154,8 +157,7 @@ async def test_the_same_id_counts_once_and_gives_the_same_receipt(place: Place) 
 
 async def test_words_nobody_hears_are_kept_for_the_next_owner(place: Place) -> None:
     first = Owner(place, asks("Sure?"))
-    machine = await first.start()
-    await machine.settled()
+    machine = await first.at_rest()
     await first.engine.close()
     async with attached(place, machine.id) as remote:
         receipts = [await remote.say("yes", id="mine") for _ in range(2)]
@@ -170,8 +172,7 @@ async def test_words_nobody_hears_are_kept_for_the_next_owner(place: Place) -> N
 
 async def test_words_survive_the_death_of_who_should_have_heard_them(place: Place) -> None:
     first = Owner(place, asks("Sure?"))
-    machine = await first.start()
-    await machine.settled()
+    machine = await first.at_rest()
     await machine.leave()  # deaf from here on, as a hung process is
     async with attached(place, machine.id) as remote:
         saying = asyncio.create_task(remote.say("yes", id="mine"))
@@ -225,8 +226,7 @@ async def test_several_questions_refuse_words_that_name_none(place: Place) -> No
         call("request_users_input", question="Red?"), call("request_users_input", question="Blue?")
     )
     async with owning(place, both, "Done.") as owner:
-        machine = await owner.start()
-        await machine.settled()
+        machine = await owner.at_rest()
         async with attached(place, machine.id) as remote:
             with pytest.raises(UserMistake, match="Several questions are open: q1, q2"):
                 await remote.say("yes")
@@ -241,8 +241,7 @@ async def test_a_tool_call_is_approved_from_another_process(place: Place) -> Non
     tools = FakeTools(FakeTool(name="shoot", needs_approval=True))
     script = (calls(call("shoot")), "Done.")
     async with owning(place, *script, tools=tools) as owner:
-        machine = await owner.start()
-        await machine.settled()
+        machine = await owner.at_rest()
         async with attached(place, machine.id) as remote:
             await remote.approve("q1", Decision(granted=True))
             run = await remote.wait()
@@ -272,8 +271,7 @@ async def test_a_turn_is_halted_and_gone_on_with_from_another_process(
 
 async def test_a_run_is_stopped_from_another_process(place: Place) -> None:
     async with owning(place, asks("Sure?")) as owner:
-        machine = await owner.start()
-        await machine.settled()
+        machine = await owner.at_rest()
         async with attached(place, machine.id) as remote:
             await remote.stop("enough")
 
@@ -285,8 +283,7 @@ async def test_a_run_is_stopped_from_another_process(place: Place) -> None:
 
 async def test_nobody_can_be_told_to_stop_a_run_nobody_runs(place: Place) -> None:
     owner = Owner(place, asks("Sure?"))
-    machine = await owner.start()
-    await machine.settled()
+    machine = await owner.at_rest()
     await owner.engine.close()
     async with attached(place, machine.id) as remote:
         with pytest.raises(UserMistake, match=f"No process runs {machine.id}"):
@@ -298,8 +295,7 @@ async def test_nobody_can_be_told_to_stop_a_run_nobody_runs(place: Place) -> Non
 
 async def test_words_that_wait_for_an_owner_can_be_taken_back(place: Place) -> None:
     owner = Owner(place, asks("Sure?"))
-    machine = await owner.start()
-    await machine.settled()
+    machine = await owner.at_rest()
     await owner.engine.close()
     async with attached(place, machine.id) as remote:
         receipt = await remote.say("yes")
@@ -312,8 +308,7 @@ async def test_words_that_wait_for_an_owner_can_be_taken_back(place: Place) -> N
 
 async def test_words_whose_run_ends_before_it_hears_them_are_refused(place: Place) -> None:
     owner = Owner(place, asks("Sure?"))
-    machine = await owner.start()
-    await machine.settled()
+    machine = await owner.at_rest()
     await owner.engine.close()
     async with attached(place, machine.id) as remote:
         receipt = await remote.say("yes", id="mine")
@@ -349,8 +344,7 @@ async def test_queued_words_are_taken_back_from_another_process(place: Place) ->
 
 async def test_who_is_attached_no_more_hears_no_more(place: Place) -> None:
     async with owning(place, asks("Sure?"), "Done.") as owner:
-        machine = await owner.start()
-        await machine.settled()
+        machine = await owner.at_rest()
         heard: list[Envelope] = []
         async with attached(place, machine.id, heard) as remote:
             pass
@@ -409,8 +403,7 @@ async def test_a_run_that_nobody_runs_is_looked_at_seldom_until_somebody_does(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with owning(place, asks("Sure?")) as owner:
-        machine = await owner.start()
-        await machine.settled()
+        machine = await owner.at_rest()
     store = place.open()
     changed, looks = store.changed, asyncio.Queue[float]()
 
