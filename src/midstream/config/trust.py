@@ -113,11 +113,6 @@ class TrustStatus(msgspec.Struct, frozen=True, kw_only=True):
         names = {file.name for file in self.files} | {change.name for change in self.changes}
         return not all(map(only_speaks, names))
 
-    @property
-    def has_agents_file(self) -> bool:
-        """Return whether there is an AGENTS.md."""
-        return any(file.name == AGENTS for file in self.files)
-
 
 def agents_file_in(folder: str) -> str:
     """Return the name that the AGENTS.md of a folder of the workspace has among the active files."""
