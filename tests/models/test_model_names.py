@@ -6,7 +6,7 @@ from support.openai_server import OpenAIServer, Reply, refused_url
 
 from midstream.language.errors import UserMistake
 from midstream.models.endpoints import is_configured
-from midstream.models.prices import known_names
+from midstream.models.prices import known_names, load
 from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 
 
@@ -99,3 +99,12 @@ def test_models_are_offered_by_name_where_there_is_a_key_for_them() -> None:
     offered = known_names({"ANTHROPIC_API_KEY": "key"})
     assert offered
     assert all(name.startswith("anthropic:") for name in offered)
+
+
+def test_models_are_offered_once_and_only_to_talk_to() -> None:
+    load()
+    offered = known_names({"OPENAI_API_KEY": "key", "ANTHROPIC_API_KEY": "key"})
+    assert {name.partition(":")[0] for name in offered} == {"openai", "anthropic"}
+    assert {"openai:gpt-5", "openai:gpt-4o", "anthropic:claude-sonnet-4-5"} <= {*offered}
+    others = ("text-embedding-3-large", "whisper-1", "tts-1", "gpt-image-1", "ada", "gpt-realtime")
+    assert not {f"openai:{name}" for name in others} & {*offered}

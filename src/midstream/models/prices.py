@@ -1,5 +1,6 @@
 """The list of prices: what a reply cost when it was made, which models there are, how much they take."""
 
+import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,12 @@ LISTED: Final = {
 }
 """Providers the list has under another name."""
 
+_NO_TALK: Final = re.compile(
+    r"embed|whisper|tts|image|audio|realtime|live|transcribe|moderation|davinci|curie|babbage"
+    r"|\bada\b|computer-use|\bft:"
+)
+"""What is in the names of models that are for something else than talking, or one's own by another name."""
+
 _MODULE: Final = "genai_prices.data"
 
 
@@ -44,9 +51,10 @@ def window_of(name: str) -> int | None:
 
 
 def known_names(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names of models in the list, of providers with a key or endpoint set.
+    """Return the names of models to talk to in the list, of providers with a key or endpoint set.
 
-    None before the list is loaded: that takes a moment, see `load`.
+    Each once: a provider's other protocols have the same ones. None before the list is loaded: that takes
+    a moment, see `load`.
     """
     if _MODULE not in sys.modules:
         return ()
@@ -54,7 +62,9 @@ def known_names(environ: Mapping[str, str]) -> tuple[str, ...]:
         f"{provider}:{model}"
         for provider in ENDPOINTS
         if key_names(provider) and has_key(environ, f"{provider}:")
+        if LISTED.get(provider) not in ENDPOINTS
         for model in _names(provider)
+        if not _NO_TALK.search(model)
     )
 
 
