@@ -1,18 +1,15 @@
 """What holds for every test: nobody's own runs, history or trust are touched; and its tier."""
 
-import asyncio
-import functools
 import gc
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import Any
 
 import pytest
-from deadline import DEADLINE_S, PROGRAM_S
+from deadline import DEADLINE_S, PROGRAM_S, in_time
 from hypothesis import HealthCheck, settings
 
 from midstream.config.directories import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HOME
@@ -90,7 +87,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
                 item.add_marker("slow")
             if iscoroutinefunction(item.obj):
                 is_long = item.get_closest_marker("slow") is not None
-                item.obj = _in_time(item.obj, PROGRAM_S if is_long else DEADLINE_S)
+                item.obj = in_time(PROGRAM_S if is_long else DEADLINE_S)(item.obj)
     yield
     items.sort(
         key=lambda item: (not _is_of(item, LONGEST), item.get_closest_marker("slow") is None)
@@ -114,19 +111,6 @@ def _is_slow(item: pytest.Function) -> bool:
         return True
     parts = vars(item.module).values()
     return any(getattr(part, "__module__", None) in REAL_KITS for part in parts)
-
-
-def _in_time(
-    test: Callable[..., Awaitable[None]], deadline_s: float
-) -> Callable[..., Awaitable[None]]:
-    """Return an async test that fails, and shows where it waits, once it has waited for so long."""
-
-    @functools.wraps(test)
-    async def in_time(*args: Any, **kwargs: Any) -> None:
-        async with asyncio.timeout(deadline_s):
-            await test(*args, **kwargs)
-
-    return in_time
 
 
 def _is_of(item: pytest.Item, places: tuple[str, ...]) -> bool:

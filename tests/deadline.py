@@ -2,7 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from itertools import count
 
 DEADLINE_S = 300.0
@@ -12,11 +14,24 @@ PROGRAM_S = 840.0
 """The same for a program that does the work of many tests; pyproject.toml ends any test a little later."""
 
 
+_test: ContextVar[asyncio.Timeout] = ContextVar("the deadline of the test that runs")
+
+
+@asynccontextmanager
+async def in_time(seconds: float) -> AsyncIterator[None]:
+    """Fail, and show where the test waits, once it has for so long; jumps of its clock do not count."""
+    async with asyncio.timeout(seconds) as deadline:
+        _test.set(deadline)
+        yield
+
+
 def jump(seconds: float) -> None:
-    """Let the running loop's clock jump ahead: what waits for so long there has waited."""
+    """Let the running loop's clock jump ahead: all but the test has waited for so long."""
     loop = asyncio.get_running_loop()
     now = loop.time
     loop.time = lambda: now() + seconds  # type: ignore[method-assign]
+    deadline = _test.get()
+    deadline.reschedule((deadline.when() or now()) + seconds)
 
 
 def wait_until(holds: Callable[[], object], what: object = "") -> None:
