@@ -115,8 +115,7 @@ class Kit:
         return self.listener.sessions[-1][0] if self.listener.sessions else ""
 
     async def prompt(self, text: str, **other: Any) -> ModelReply:
-        async with asyncio.timeout(DEADLINE_S):
-            return await self.agents.prompt(self.about(text, **other), self.listener)
+        return await self.agents.prompt(self.about(text, **other), self.listener)
 
 
 @asynccontextmanager
@@ -136,9 +135,8 @@ def is_alive(pid: int) -> bool:
 
 
 async def gone(*pids: int) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while any(map(is_alive, pids)):  # noqa: ASYNC110 - the system tells nobody
-            await asyncio.sleep(0.01)
+    while any(map(is_alive, pids)):  # noqa: ASYNC110 - the system tells nobody
+        await asyncio.sleep(0.01)
 
 
 # --- one that behaves -----------------------------------------------------------------------------

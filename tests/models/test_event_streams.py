@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import pytest
 from ai_kit import ADD, Ears, ask, client_of, said
-from deadline import DEADLINE_S
 from hostile_endpoint import CALLS, DONE, HEAD, STOP, chunk, endpoint, event, more, say
 from hostile_endpoint import ask as calls
 from hypothesis import given
@@ -50,7 +49,7 @@ def chunked(content: bytes) -> list[bytes]:
 
 
 async def reply_to(*pieces: bytes, head: bytes = HEAD, ears: Ears | None = None) -> ModelReply:
-    async with asyncio.timeout(DEADLINE_S), endpoint(head, pieces, holds=False) as there:
+    async with endpoint(head, pieces, holds=False) as there:
         return await ask(client_of(f"{there.base_url}/v1"), said(tools=(ADD,)), ears)
 
 
@@ -151,7 +150,7 @@ def test_a_body_goes_out_whole_in_parts_of_a_size(body: list[bytes]) -> None:
 async def test_a_halt_at_any_byte_closes_the_connection(size: int) -> None:
     stream = say("Grüß dich 🙂") + calls('{"a": 1, ') + more('"b": 2}', index="0") + CALLS
     ears = Ears()
-    async with asyncio.timeout(DEADLINE_S), endpoint(HEAD, [stream[:size]], holds=True) as there:
+    async with endpoint(HEAD, [stream[:size]], holds=True) as there:
         client = client_of(f"{there.base_url}/v1")
         asking = asyncio.ensure_future(client.request(said(tools=(ADD,)), ears))
         await there.said.wait()

@@ -43,7 +43,7 @@ async def serving(answer: bytes, *, stays: bool = False) -> AsyncIterator[tuple[
 
 async def test_the_models_a_server_names_are_found() -> None:
     body = b'{"object": "list", "data": [{"id": "qwen3:8b", "owned_by": "x"}, {"id": "org/llama"}]}'
-    async with asyncio.timeout(DEADLINE_S), serving(OK + b"\r\n" + body) as (port, heard):
+    async with serving(OK + b"\r\n" + body) as (port, heard):
         [found] = await servers_here([("Ollama", port)], patience_s=DEADLINE_S)
 
     assert found.models == ("qwen3:8b", "org/llama")
@@ -54,7 +54,7 @@ async def test_the_models_a_server_names_are_found() -> None:
 async def test_an_answer_that_says_its_length_is_not_waited_for_longer() -> None:
     body = b'{"data": [{"id": "m"}]}'
     length = b"Content-Length: %d\r\n\r\n" % len(body)
-    async with asyncio.timeout(DEADLINE_S), serving(OK + length + body, stays=True) as (port, _):
+    async with serving(OK + length + body, stays=True) as (port, _):
         [found] = await servers_here([("vLLM", port)], patience_s=DEADLINE_S)
 
     assert found.models == ("m",)
@@ -62,7 +62,6 @@ async def test_an_answer_that_says_its_length_is_not_waited_for_longer() -> None
 
 async def test_a_server_without_models_is_there_all_the_same() -> None:
     async with (
-        asyncio.timeout(DEADLINE_S),
         serving(OK + b'\r\n{"object": "list", "data": null}') as (port, _),
     ):
         [found] = await servers_here([("Ollama", port)], patience_s=DEADLINE_S)
@@ -83,25 +82,25 @@ async def test_a_server_without_models_is_there_all_the_same() -> None:
     ],
 )
 async def test_whatever_else_listens_there_is_left_alone(answer: bytes) -> None:
-    async with asyncio.timeout(DEADLINE_S), serving(answer) as (port, _):
+    async with serving(answer) as (port, _):
         assert await servers_here([("llama.cpp", port)], patience_s=DEADLINE_S) == ()
 
 
 async def test_one_that_says_nothing_holds_nobody_up() -> None:
-    async with asyncio.timeout(DEADLINE_S), serving(b"", stays=True) as (port, _):
+    async with serving(b"", stays=True) as (port, _):
         assert await servers_here([("vLLM", port)], patience_s=0.05) == ()
 
 
 async def test_names_that_could_not_be_typed_are_left_out() -> None:
     body = b'{"data": [{"id": "a b"}, {"id": "x\\u001b[2J"}, {"id": "$(rm)"}, {"id": "good"}, {"id": ""}]}'
-    async with asyncio.timeout(DEADLINE_S), serving(OK + b"\r\n" + body) as (port, _):
+    async with serving(OK + b"\r\n" + body) as (port, _):
         [found] = await servers_here([("Ollama", port)], patience_s=DEADLINE_S)
 
     assert found.models == ("good",)
 
 
 async def test_an_answer_without_end_is_cut() -> None:
-    async with asyncio.timeout(DEADLINE_S), serving(OK + b"\r\n" + b"x" * 3_000_000) as (port, _):
+    async with serving(OK + b"\r\n" + b"x" * 3_000_000) as (port, _):
         assert await servers_here([("Ollama", port)], patience_s=DEADLINE_S) == ()
 
 
@@ -109,7 +108,7 @@ MODELS = OK + b'\r\n{"data": [{"id": "qwen3:8b"}, {"id": "nomic-embed-text"}, {"
 
 
 async def test_the_names_to_choose_from_are_asked_for_once_however_many_want_them() -> None:
-    async with asyncio.timeout(DEADLINE_S), serving(MODELS) as (port, heard):
+    async with serving(MODELS) as (port, heard):
         here = NamesHere({"OLLAMA_BASE_URL": f"http://localhost:{port}/v1/"})
         before = here.names
         await asyncio.gather(here.look(), here.look())
@@ -120,7 +119,7 @@ async def test_the_names_to_choose_from_are_asked_for_once_however_many_want_the
 
 
 async def test_another_server_here_is_asked_where_openai_is_set_to_it() -> None:
-    async with asyncio.timeout(DEADLINE_S), serving(MODELS) as (port, _):
+    async with serving(MODELS) as (port, _):
         address = f"http://127.0.0.1:{port}/v1"
         here = NamesHere({"OPENAI_BASE_URL": address, "OLLAMA_BASE_URL": "http://far.example/v1"})
         await here.look()
@@ -130,7 +129,6 @@ async def test_another_server_here_is_asked_where_openai_is_set_to_it() -> None:
 
 async def test_who_said_nothing_is_not_asked_again_with_every_key() -> None:
     async with (
-        asyncio.timeout(DEADLINE_S),
         serving(b"HTTP/1.1 404 Not Found\r\n\r\n") as (port, heard),
     ):
         here = NamesHere({"OLLAMA_BASE_URL": f"http://127.0.0.1:{port}/v1"})
@@ -148,7 +146,7 @@ async def test_who_said_nothing_is_not_asked_again_with_every_key() -> None:
     ],
 )
 async def test_nobody_is_asked_who_is_elsewhere_or_speaks_otherwise(address: str) -> None:
-    async with asyncio.timeout(DEADLINE_S), serving(MODELS) as (port, heard):
+    async with serving(MODELS) as (port, heard):
         here = NamesHere({"OLLAMA_BASE_URL": address.format(port)})
         await here.look()
 

@@ -1,6 +1,5 @@
 """Choosing a model: for all levels or one, back again, and what is known of a wrong name."""
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -55,8 +54,7 @@ async def test_a_request_goes_to_the_model_of_its_level() -> None:
     models = choice()
     models.use("openai:o3", "smart")
 
-    async with asyncio.timeout(DEADLINE_S):
-        assert [(await models.window(level))[0] for level in LEVELS] == used(models)
+    assert [(await models.window(level))[0] for level in LEVELS] == used(models)
 
 
 def test_offline_stays_offline_but_for_the_level_that_is_set() -> None:
@@ -103,20 +101,18 @@ def test_every_choice_is_told_to_the_settings() -> None:
     ],
 )
 async def test_what_cannot_be_meant_is_refused(name: str, match: str) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        with pytest.raises(UserMistake, match=match):
-            await choice().doubts(name)
+    with pytest.raises(UserMistake, match=match):
+        await choice().doubts(name)
 
 
 async def test_a_name_nobody_knows_is_doubted_and_a_known_one_is_not() -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        doubts = await choice().doubts("openai:gpt-5.6-slo")
-        assert "gpt-5.6-slo is no name of openai that is known here" in doubts
-        assert "Did you mean openai:gpt-5.6-sol?" in doubts
-        assert await choice().doubts("openai:gpt-5.6-sol") == ""
-        assert await choice().doubts("offline") == ""
-        own = choice(OPENAI_BASE_URL="http://127.0.0.1:1/v1")
-        assert await own.doubts("openai:anything") == ""
+    doubts = await choice().doubts("openai:gpt-5.6-slo")
+    assert "gpt-5.6-slo is no name of openai that is known here" in doubts
+    assert "Did you mean openai:gpt-5.6-sol?" in doubts
+    assert await choice().doubts("openai:gpt-5.6-sol") == ""
+    assert await choice().doubts("offline") == ""
+    own = choice(OPENAI_BASE_URL="http://127.0.0.1:1/v1")
+    assert await own.doubts("openai:anything") == ""
 
 
 NAMES = """

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from deadline import DEADLINE_S
 from support.collector import Collector, Say
 from support.reference import reference
 from support.stage import Stage, StagedModel, StagedTools, perform
@@ -153,9 +152,8 @@ async def played(
 ) -> tuple[Life, str]:
     """Play a run to its end, with the collector as it is."""
     life = Life("line", MemoryStore(), collector.url, delay_s=delay_s, flush_s=flush_s)
-    async with asyncio.timeout(DEADLINE_S):
-        machine = await life.start()
-        await life.to_the_end(machine)
+    machine = await life.start()
+    await life.to_the_end(machine)
     return life, machine.id
 
 
@@ -207,11 +205,10 @@ async def test_a_collector_without_room_is_sent_it_again(status: int) -> None:
     with Collector() as collector:
         collector.answers = [Say(status, {"Retry-After": "0"})]
         life = Life("approval", MemoryStore(), collector.url)
-        async with asyncio.timeout(DEADLINE_S):
-            machine = await life.start()
-            while not collector.requests:  # noqa: ASYNC110  # the collector is a thread
-                await asyncio.sleep(0.001)
-            await life.to_the_end(machine)
+        machine = await life.start()
+        while not collector.requests:  # noqa: ASYNC110  # the collector is a thread
+            await asyncio.sleep(0.001)
+        await life.to_the_end(machine)
         assert len(life.lines) == 1
         assert f"answered {status}" in life.lines[0]
         later = Collector()
@@ -266,11 +263,10 @@ async def test_an_export_waits_as_long_as_the_collector_asks_for() -> None:
 
         exporting = asyncio.create_task(export_run(life.store.beside(), id, to, clock))
         began = clock.now()
-        async with asyncio.timeout(DEADLINE_S):
-            while not exporting.done():
-                await asyncio.sleep(0)
-                if clock.sleepers():
-                    clock.jump(1)
+        while not exporting.done():
+            await asyncio.sleep(0)
+            if clock.sleepers():
+                clock.jump(1)
         assert clock.now() - began >= 8
         assert collector.whole()
 

@@ -1,6 +1,5 @@
 """A newer version: what the index is asked, what is believed of it, when it is told."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,7 +92,7 @@ async def test_an_index_that_hangs_is_left_and_not_asked_again_that_day(
     def page() -> Iterator[bytes]:
         yield from pieces
 
-    async with asyncio.timeout(DEADLINE_S), site({"/json": page()}, holds=True) as here:
+    async with site({"/json": page()}, holds=True) as here:
         for _ in range(2):
             await look_up(tmp_path, now=NOW, url=here.at("/json"), own="0.1.0", deadline_s=0.5)
         await here.left.wait()

@@ -287,7 +287,7 @@ async def test_cancelling_goes_through_and_a_forgotten_thread_is_silent(tmp_path
         return ""
 
     bench = bench_with(tmp_path, a_tool(hang, effect="once"))
-    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as group:
+    async with asyncio.TaskGroup() as group:
         call = group.create_task(bench.call("thing"))
         await bench.until_told("begun")
         call.cancel()

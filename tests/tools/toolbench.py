@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from deadline import DEADLINE_S as DEADLINE_S
+from deadline import DEADLINE_S
 
 from midstream.language.names import Effect, Json
 from midstream.language.spec import ToolSpec
@@ -63,8 +63,7 @@ class Bench:
 
     async def call(self, name: str, **arguments: Json) -> ToolOutcome:
         self._loop = asyncio.get_running_loop()
-        async with asyncio.timeout(DEADLINE_S):
-            return await self.manager.call(name, arguments, self.context)
+        return await self.manager.call(name, arguments, self.context)
 
     async def text(self, name: str, **arguments: Json) -> str:
         ended = await self.call(name, **arguments)
@@ -78,10 +77,9 @@ class Bench:
 
     async def until_told(self, word: str) -> None:
         """Return once a running call has said the word."""
-        async with asyncio.timeout(DEADLINE_S):
-            while word not in "".join(self.told):
-                self._more.clear()
-                await self._more.wait()
+        while word not in "".join(self.told):
+            self._more.clear()
+            await self._more.wait()
 
 
 def a_tool(

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import pytest
 from ai_kit import ADD, Ears, client_of, said
-from deadline import DEADLINE_S
 from hostile_endpoint import (
     CALLS,
     CLAUDE_BEGINS,
@@ -428,11 +427,10 @@ async def test_what_a_hostile_endpoint_sends(each: Case) -> None:
 async def test_the_next_request_is_taken_as_if_nothing_had_been(fault: Fault) -> None:
     with OpenAIServer([fault, Reply(text="Here I am")]) as server:
         client = client_of(server)
-        async with asyncio.timeout(DEADLINE_S):
-            with pytest.raises(MidstreamError):
-                await client.request(said(), Ears())
-            reply = await client.request(said(), Ears())
-            await client.aclose()
+        with pytest.raises(MidstreamError):
+            await client.request(said(), Ears())
+        reply = await client.request(said(), Ears())
+        await client.aclose()
 
     assert reply.text == "Here I am"
 

@@ -64,12 +64,10 @@ class Field:
         self, tool: str, *, granted: tuple[str, ...] = (), **arguments: Json
     ) -> ToolOutcome:
         context = msgspec.structs.replace(self.context, granted=granted)
-        async with asyncio.timeout(DEADLINE_S):
-            return await self.manager.call(tool, arguments, context)
+        return await self.manager.call(tool, arguments, context)
 
     async def review(self, tool: str, **arguments: Json) -> Review:
-        async with asyncio.timeout(DEADLINE_S):
-            return await self.manager.review(tool, arguments, self.context)
+        return await self.manager.review(tool, arguments, self.context)
 
     def everything(self) -> dict[str, tuple[int, str]]:
         """Return every file, folder and link of the field with its mode and what it holds."""

@@ -464,8 +464,7 @@ async def test_a_call_that_nobody_judged_writes_plain_files_only(field: Field) -
     for path in (HOOK, ".env", "AGENTS.md", ".midstream/x"):
         before = field.everything()
         with pytest.raises(MidstreamError):
-            async with asyncio.timeout(DEADLINE_S):
-                await write_file(path, "x", field.context)
+            await write_file(path, "x", field.context)
         assert field.everything() == before
 
 
@@ -475,8 +474,7 @@ async def test_a_file_changed_after_the_last_judgement_is_left(field: Field) -> 
     held = msgspec.structs.replace(field.context, binds="0" * 64)
 
     with pytest.raises(MidstreamError, match="has changed since"):
-        async with asyncio.timeout(DEADLINE_S):
-            await write_file(WRITE["path"], WRITE["content"], held)
+        await write_file(WRITE["path"], WRITE["content"], held)
     assert (field.work / "src" / "app.py").read_text() == "print('app')\n"
 
 
@@ -503,8 +501,7 @@ async def test_files_do_not_become_a_repository_unasked(
         review = await field.review("write_file", path=name, content=HEAD_TEXT)
         if together:
             # Every one of them is judged before the first is written.
-            async with asyncio.timeout(DEADLINE_S):
-                await gate.wait()
+            await gate.wait()
         if review.kind == "allow":
             await field.call("write_file", path=name, content=HEAD_TEXT)
 
@@ -533,8 +530,7 @@ async def test_writes_that_were_all_judged_make_no_repository(field: Field, turn
     async def held(*given: Any) -> Any:
         # The last judgement before a write: here all of them see that there is nothing yet.
         answer = await plan_of(*given)
-        async with asyncio.timeout(DEADLINE_S):
-            await judged.wait()
+        await judged.wait()
         return answer
 
     with pytest.MonkeyPatch.context() as patch:
