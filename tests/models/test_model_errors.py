@@ -84,21 +84,6 @@ async def test_nothing_is_tried_again_once_words_were_heard() -> None:
     assert len(server.requests) == 1
 
 
-async def test_a_stream_that_ends_politely_but_unfinished_is_an_error() -> None:
-    with OpenAIServer([Fault(how="close_mid", text="Half a reply")]) as server:
-        error = await fails(client_of(server))
-
-    assert isinstance(error, WorldTrouble)
-    assert "cut off" in error.what
-
-
-async def test_a_broken_event_is_an_error() -> None:
-    with OpenAIServer([Fault(how="bad_json", text="Half a reply")]) as server:
-        error = await fails(client_of(server))
-
-    assert "cannot be read" in error.what
-
-
 async def test_an_error_in_the_stream_is_told_in_the_providers_words() -> None:
     with OpenAIServer(
         [Fault(how="error_mid", text="Half", error_type="odd", message="Oops.")]

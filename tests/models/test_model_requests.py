@@ -15,40 +15,6 @@ from midstream.core.conversation import Message, ToolCall, ToolResult
 from midstream.core.inputs import RequestedCall
 
 
-async def test_words_are_heard_as_they_stream_and_come_back_whole() -> None:
-    ears = Ears()
-    with OpenAIServer([Reply(chunks=("Good ", "morning", "."))]) as server:
-        reply = await ask(client_of(server), said(), ears)
-
-    assert ears.heard("text") == ["Good ", "morning", "."]
-    assert reply.text == "Good morning."
-    assert reply.calls == ()
-
-
-async def test_the_first_words_are_heard_while_the_rest_is_still_to_come() -> None:
-    gate, ears = Gate(), Ears()
-    with OpenAIServer([Reply(chunks=("Good ", "morning"), gate=gate)]) as server:
-        client = client_of(server)
-        async with asyncio.TaskGroup() as group:
-            answer = group.create_task(client.request(said(), ears))
-            await ears.first_words.wait()
-            heard_at_the_gate = ears.words
-            gate.open()
-        await client.aclose()
-
-    assert heard_at_the_gate == "Good "
-    assert answer.result().text == "Good morning"
-
-
-async def test_reasoning_is_heard_apart_from_the_words() -> None:
-    ears = Ears()
-    with OpenAIServer([Reply(thinking="hmm", text="yes")]) as server:
-        reply = await ask(client_of(server), said(), ears)
-
-    assert ears.events == [("thinking", "hmm"), ("text", "yes")]
-    assert reply.text == "yes"
-
-
 async def test_a_reply_says_what_it_used_and_what_that_cost() -> None:
     with OpenAIServer([Reply(text="hi", usage=(1000, 100))]) as server:
         reply = await ask(client_of(server), said())
@@ -74,23 +40,6 @@ async def test_usage_that_was_not_told_costs_an_unknown_sum() -> None:
 
     assert reply.usage is not None
     assert (reply.usage.output_tokens, reply.usage.cost_usd) == (0, None)
-
-
-async def test_several_tool_calls_come_back_parsed_and_are_announced() -> None:
-    ears = Ears()
-    calls = (
-        Call(name="add", arguments={"a": 1, "b": 2}),
-        Call(name="add", arguments={"a": 3, "b": 4}),
-    )
-    with OpenAIServer([Reply(text="Let me see.", calls=calls)]) as server:
-        reply = await ask(client_of(server), said(tools=(ADD,)), ears)
-
-    assert reply.text == "Let me see."
-    assert reply.calls == (
-        RequestedCall(name="add", arguments={"a": 1, "b": 2}),
-        RequestedCall(name="add", arguments={"a": 3, "b": 4}),
-    )
-    assert ears.heard("calling") == ["", ""]
 
 
 @pytest.mark.parametrize(
@@ -222,15 +171,6 @@ async def test_a_refusal_is_the_reply() -> None:
     assert reply.text == "I cannot help with that."
 
 
-async def test_a_reply_cut_at_the_models_limit_says_so() -> None:
-    ears = Ears()
-    with OpenAIServer([Reply(text="Once upon", finish_reason="length")]) as server:
-        reply = await ask(client_of(server), said(), ears)
-
-    assert reply.text == "Once upon\n\n[cut off: the model's limit for one reply was reached]"
-    assert ears.words == reply.text
-
-
 async def test_arguments_cut_at_the_models_limit_ask_for_smaller_pieces() -> None:
     cut = Call(name="add", arguments='{"a": 1, "b')
     with OpenAIServer([Reply(calls=(cut,), finish_reason="length")]) as server:
@@ -247,22 +187,6 @@ async def test_a_call_in_a_filtered_reply_is_not_run() -> None:
 
     assert reply.calls == ()
     assert reply.text.endswith("[cut off by the provider's content filter]")
-
-
-async def test_cancelling_closes_the_stream() -> None:
-    ears = Ears()
-    with OpenAIServer([Reply(chunks=("one ", "two"), gate=Gate())]) as server:
-        client = client_of(server)
-        answering = asyncio.ensure_future(client.request(said(), ears))
-        await ears.first_words.wait()
-        answering.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await answering
-        await server.exchanges[0].ended
-        await client.aclose()
-
-    assert server.exchanges[0].client_left
-    assert ears.words == "one "
 
 
 async def test_requests_at_the_same_time_do_not_wait_for_each_other() -> None:
