@@ -1,9 +1,14 @@
 """A run as a page sees it and talks to it, over real HTTP."""
 
+import contextlib
+
 from api_kit import TALK, Place, here
 from browser_kit import is_end, items, page_of
 
-from midstream.testing import Gate
+from midstream.language.errors import JournalFull
+from midstream.runtime.state_machine import WorkflowStateMachine
+from midstream.testing import Gate, says
+from midstream.views.run_status import STANDS_STILL
 
 __all__ = ["here"]
 
@@ -53,3 +58,21 @@ async def test_words_of_a_page_reach_a_run_of_another_process_once(here: Place) 
     assert twice.json() == said.json()
     words = [message.text for message in chat.run.contexts["chat"]]
     assert words.count("again") == 1
+
+
+async def test_a_run_whose_journal_is_away_stands_still_on_its_page(here: Place) -> None:
+    gate = Gate()
+    engine = await here.engine(says("Half", " of it.", gate=gate))
+    async with page_of(engine) as page:
+        chat = await engine.start("role:dude", "Hi")
+        await gate.reached()
+        async with contextlib.aclosing(page.events(f"/api/runs/{chat.id}/events")) as events:
+            async for name, value, _ in events:
+                if name == "delta" and "Half" in value["text"]:
+                    machine = chat._machine
+                    assert isinstance(machine, WorkflowStateMachine)
+                    await machine.stand_still(JournalFull("It was not reached in time.", hint=""))
+                if name == "status" and value["doing"] == STANDS_STILL:
+                    break
+        stands = await page.get(f"/api/runs/{chat.id}")
+        assert (stands["doing"], stands["enter"], stands["is_busy"]) == (STANDS_STILL, "", False)

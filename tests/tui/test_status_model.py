@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from midstream.app.status_line import STANDS_STILL, StatusModel
+from midstream.app.status_line import StatusModel
 from midstream.core.events import RunStarted, StateTransition, Usage
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope, JournalStalled, JournalWorks
@@ -10,6 +10,7 @@ from midstream.core.run import Run, with_usage
 from midstream.runtime.ports import Machine
 from midstream.testing.fakes import define
 from midstream.tui.live_region import LiveText
+from midstream.views.run_status import STANDS_STILL
 
 LINE = define(
     {

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -19,6 +19,7 @@ from midstream.runtime.ports import Machine
 from midstream.views.amounts import duration, in_short
 from midstream.views.lanes import Lane, at_work, behind, lanes, progress_words
 from midstream.views.run_status import (
+    STANDS_STILL,
     is_at_work,
     summary_words,
     what_addressing_does,
@@ -28,8 +29,6 @@ from midstream.views.todo_list import shown_items
 
 if TYPE_CHECKING:
     from midstream.tools.permissions import Permissions
-
-STANDS_STILL: Final = "stands still until the journal can be written"
 
 
 class StatusModel:

@@ -21,6 +21,9 @@ from midstream.core.routing import (
 from midstream.core.run import InputRecord, Run
 from midstream.views.amounts import time_of_day
 
+STANDS_STILL: Final = "stands still until the journal can be written"
+"""What a run is doing, whatever its facts say, while they cannot be kept."""
+
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):
     """Where a run stands.

@@ -16,7 +16,14 @@ from midstream.views.calls_in_words import question_heading
 from midstream.views.graph import graph_of
 from midstream.views.graph_layout import picture_of
 from midstream.views.graph_marks import marks_of
-from midstream.views.run_status import is_at_work, until_of, waiting, what_enter_does, where
+from midstream.views.run_status import (
+    STANDS_STILL,
+    is_at_work,
+    until_of,
+    waiting,
+    what_enter_does,
+    where,
+)
 from midstream.views.spending import price
 from midstream.views.todo_list import shown_items
 from midstream.views.workflow_in_words import explained, explanation_text
@@ -74,10 +81,20 @@ def standing_of(run: Run) -> str:
 
 
 def run_shown(
-    run: Run, info: RunInfo, *, mode: str = "", model: str = "", is_past: bool = False
+    run: Run,
+    info: RunInfo,
+    *,
+    mode: str = "",
+    model: str = "",
+    is_past: bool = False,
+    is_stalled: bool = False,
 ) -> dict[str, Any]:
-    """Return a run as it stands, without its data. `is_past`: as it once was; nothing can be said to it."""
+    """Return a run as it stands, without its data.
+
+    `is_past`: as it once was; nothing can be said to it. `is_stalled`: its journal is out of reach.
+    """
     stands = where(run)
+    is_still = is_past or is_stalled
     spent = costs(run.usage.requests)
     rows = [
         [*labels, str(cost.input_tokens), str(cost.output_tokens), price(cost)]
@@ -86,10 +103,10 @@ def run_shown(
     shown: dict[str, Any] = clean(
         {
             "seq": run.seq,
-            "doing": stands.doing,
+            "doing": STANDS_STILL if is_stalled else stands.doing,
             "until": until_of(run),
-            "enter": "" if is_past else what_enter_does(run),
-            "is_busy": not is_past and not run.is_over and is_at_work(run),
+            "enter": "" if is_still else what_enter_does(run),
+            "is_busy": not is_still and not run.is_over and is_at_work(run),
             "mode": mode,
             "model": model,
             "questions": [] if is_past else [question_shown(run.id, q) for q in stands.questions],

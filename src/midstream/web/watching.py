@@ -22,7 +22,15 @@ import msgspec
 from midstream.api.engine import Engine, RunInfo
 from midstream.api.run_handle import RunHandle
 from midstream.core import events as e
-from midstream.core.notices import Envelope, TextDelta, ThinkingDelta, ToolProgress
+from midstream.core.notices import (
+    Envelope,
+    JournalStalled,
+    JournalWorks,
+    RunTaken,
+    TextDelta,
+    ThinkingDelta,
+    ToolProgress,
+)
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.safety.sanitize import sanitized
 from midstream.system.diff import file_diff
@@ -133,6 +141,7 @@ class Feed:
         self._known = 0
         self._status = b""
         self._is_over = False
+        self._is_stalled = False
         self._is_closed = False
         self.trouble = ""
         self._news = _News()
@@ -264,6 +273,12 @@ class Feed:
                 )
             case ToolProgress(call_id=id, branch=branch, text=text):
                 self._text("call", branch, id, call_id=id).add(text, most=_MAX_OUTPUT)
+            case JournalStalled():
+                self._is_stalled = True
+                self._tell_status()
+            case JournalWorks() | RunTaken():
+                self._is_stalled = False
+                self._tell_status()
             case _:
                 pass
 
@@ -323,6 +338,9 @@ class Feed:
     async def _look(self) -> None:
         self.info = await self._engine.info(self.run.id) or self.info
         self._look_at_replies()
+        self._tell_status()
+
+    def _tell_status(self) -> None:
         status = event("status", self.shown())
         if status != self._status:
             self._status = status
@@ -338,6 +356,7 @@ class Feed:
             msgspec.structs.replace(self.info, is_running=self.info.is_running or is_here),
             mode=controls.permission_mode if is_here else "",
             model=controls.model if is_here else "",
+            is_stalled=self._is_stalled and is_here,
         )
 
 
