@@ -19,9 +19,7 @@ import signal
 import sys
 from collections.abc import Collection
 from contextlib import suppress
-from typing import Final
-
-import msgspec
+from typing import Final, NamedTuple
 
 from midstream.config.portable import SIGKILL, NotHere
 
@@ -30,7 +28,7 @@ TAG: Final = "MIDSTREAM_CALL"
 _TAGGED: Final = f"{TAG}=".encode()
 
 
-class Process(msgspec.Struct, frozen=True):
+class Process(NamedTuple):
     """A live process. `started`, in clock ticks since boot, tells it from a later one of its id."""
 
     pid: int
