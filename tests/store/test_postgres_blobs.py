@@ -73,6 +73,7 @@ class TestContentsInABucket:
     opened = InDatabase.opened
     store = InDatabase.store
     another = InDatabase.another
+    other = InDatabase.other
     test_put = StoreContract.test_what_is_put_in_the_blob_store_is_there
     test_put_twice = StoreContract.test_what_is_put_twice_has_one_key
     test_beginnings = StoreContract.test_a_key_is_known_by_its_beginning
