@@ -8,6 +8,7 @@ To add a key: a row here, its handler in `keys.handlers`, and what it does in th
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -136,109 +137,100 @@ class Beginning(msgspec.Struct, frozen=True, kw_only=True):
     does: str
 
 
+_sends: Final = partial(Key, group="Sending")
+_writes: Final = partial(Key, group="Writing")
+_goes_back: Final = partial(Key, group="Going back")
+_stops: Final = partial(Key, group="Stopping")
+_decides: Final = partial(Key, group="Deciding")
+_reads: Final = partial(Key, group="Reading")
+
 KEYMAP: Final[tuple[Key, ...]] = (
-    Key(
-        group="Sending",
+    _sends(
         name="Enter",
         action="send",
         own="needed",
         does="send; the bottom line says what that does now",
     ),
-    Key(
-        group="Sending",
+    _sends(
         name="Tab",
         action="queue",
         when=("queues",),
         does="queue the line: it waits until what runs is done",
         plain="`/queue text`",
     ),
-    Key(
-        group="Sending",
+    _sends(
         name="Ctrl-Enter",
         action="steer",
         does="let the line join the running turn, which hears it with its next request",
         plain="`/steer text`",
     ),
-    Key(
-        group="Writing",
+    _writes(
         name="Alt-Enter",
         keys=(("escape", "enter"), ("c-j",)),
         action="new_line",
         does="a new line; pasted lines never send",
         plain="Ctrl-J, or `\\` and Enter",
     ),
-    Key(
-        group="Writing",
+    _writes(
         name="Tab",
         action="next_question",
         when=("empty",),
         does="mark the next question",
         plain="`#2 text` answers question 2",
     ),
-    Key(
-        group="Writing",
+    _writes(
         name="Tab",
         action="complete",
         when=("text",),
         does="complete, as far as it is certain; again: the next choice",
     ),
-    Key(
-        group="Writing",
+    _writes(
         name="Backspace",
         keys=(("backspace",), ("c-h",)),
         action="backspace",
         own="fixed",
         does="delete the character before the cursor, a folded paste or a picture as a whole",
     ),
-    Key(
-        group="Writing",
+    _writes(
         name="Paste",
         keys=(("<bracketed-paste>",),),
         action="paste",
         own="fixed",
-        does=(
-            "insert the text; a long one is folded into `[pasted 214 lines #1]` and sent whole; the path "
-            "of a picture that was dropped here becomes the picture"
-        ),
+        does="insert the text; a long one is folded into `[pasted 214 lines #1]` and sent whole; the path "
+        "of a picture that was dropped here becomes the picture",
     ),
-    Key(
-        group="Writing",
+    _writes(
         name="Ctrl-V",
         action="paste_picture",
         when=("writes",),
         does="insert the picture in the clipboard, or its text",
         plain="`@shot.png`",
     ),
-    Key(
-        group="Writing",
+    _writes(
         name="/",
         action="begin_anew",
         own="fixed",
         when=("returned",),
         does="begin a command in its place; Up brings it again",
     ),
-    Key(
-        group="Writing",
+    _writes(
         name="Ctrl-T",
         action="unfold",
         does="show a folded paste, or the output of a command, in full in the line",
         plain="Ctrl-G shows it in the editor",
     ),
-    Key(
-        group="Writing",
+    _writes(
         name="Ctrl-G",
         action="edit_outside",
         does="open the line in `$VISUAL` or `$EDITOR`; what goes on meanwhile is shown afterwards",
     ),
-    Key(
-        group="Writing",
+    _writes(
         name="Alt-!",
         action="join_output",
         does="put the output of the last `!command` into the line; nothing is sent by itself",
         plain="`!` and Enter, or Enter on the offer",
     ),
-    Key(
-        group="Going back",
+    _goes_back(
         name="Esc Esc",
         keys=(("escape",),),
         action="go_back",
@@ -247,8 +239,7 @@ KEYMAP: Final[tuple[Key, ...]] = (
         does="list the last turns; Enter goes back to before the marked one, its words in the line",
         plain="`/back 2`",
     ),
-    Key(
-        group="Stopping",
+    _stops(
         name="Esc",
         action="escape",
         own="more",
@@ -256,15 +247,13 @@ KEYMAP: Final[tuple[Key, ...]] = (
         does="stop the running turn, keep everything shown, hold",
         plain="`/stop`",
     ),
-    Key(
-        group="Stopping",
+    _stops(
         name="Ctrl-C",
         action="interrupt",
         own="more",
         does="clear the line; on an empty line stop the turn; again: leave",
     ),
-    Key(
-        group="Stopping",
+    _stops(
         name="Ctrl-D",
         action="leave",
         own="needed",
@@ -272,15 +261,13 @@ KEYMAP: Final[tuple[Key, ...]] = (
         does="leave; runs are kept",
         plain="`/exit`",
     ),
-    Key(
-        group="Stopping",
+    _stops(
         name="Ctrl-Z",
         action="stay",
         own="fixed",
         does="not used: it would stop every run; leave instead, `midstream --continue` returns",
     ),
-    Key(
-        group="Deciding",
+    _decides(
         name="Up, Down",
         action="arrow",
         own="fixed",
@@ -288,8 +275,7 @@ KEYMAP: Final[tuple[Key, ...]] = (
         does="mark a choice, Enter takes it; in a form to the field before or after",
         plain="a number, or the words",
     ),
-    Key(
-        group="Deciding",
+    _decides(
         name="Arrows",
         keys=(("up",), ("down",), ("left",), ("right",)),
         action="mark",
@@ -298,8 +284,7 @@ KEYMAP: Final[tuple[Key, ...]] = (
         does="mark a choice, Enter takes it; any other key unmarks it",
         plain="`y` `r` `n` `w` `e`",
     ),
-    Key(
-        group="Deciding",
+    _decides(
         name="Space",
         action="pick",
         own="fixed",
@@ -307,97 +292,54 @@ KEYMAP: Final[tuple[Key, ...]] = (
         does="pick the marked choice, or unpick it",
         plain="`1 3` picks both",
     ),
-    Key(
-        group="Going back",
+    _goes_back(
         name="Up, Ctrl-P",
         action="up",
         own="more",
         when=("no_menu",),
         does="the line above, else an earlier line; on an empty line first what waits or came back",
     ),
-    Key(
-        group="Going back",
-        name="Down, Ctrl-N",
-        does="the line below, else a later line of the history",
-    ),
-    Key(
-        group="Going back",
+    _goes_back(name="Down, Ctrl-N", does="the line below, else a later line of the history"),
+    _goes_back(
         name="Ctrl-R",
         does="search the history, of earlier sessions too; again: further back, Enter takes it",
     ),
-    Key(
-        group="Deciding",
+    _decides(
         name="Shift-Tab",
         action="next_mode",
         when=("no_menu",),
         does="change the permission mode: ask, auto, plan; from the next call on",
         plain="`/permissions auto`",
     ),
-    Key(
-        group="Reading",
-        name="?",
-        action="show_keys",
-        when=("empty",),
-        does="show the keys",
-        plain="`/help keys`",
+    _reads(
+        name="?", action="show_keys", when=("empty",), does="show the keys", plain="`/help keys`"
     ),
-    Key(
-        group="Reading",
+    _reads(
         name="Ctrl-O",
         action="show_last",
         does="show the last tool result or reasoning in full; again: the one before",
         plain="`/last`; `/verbose on` for all",
     ),
-    Key(group="Reading", name="Ctrl-L", action="redraw", does="redraw the screen"),
-    Key(
-        group="Deciding",
-        name="a",
-        action="is_answer",
-        own="needed",
-        when=("unclear",),
-        does="the line is the answer",
+    _reads(name="Ctrl-L", action="redraw", does="redraw the screen"),
+    _decides(
+        name="a", action="is_answer", own="needed", when=("unclear",), does="the line is the answer"
     ),
-    Key(
-        group="Deciding",
+    _decides(
         name="n",
         action="is_instruction",
         own="needed",
         when=("unclear",),
         does="the line is a new instruction",
     ),
-    Key(group="Deciding", name="e", action="keep_editing", when=("unclear",), does="keep editing"),
-    Key(
-        group="Deciding",
-        name="y",
-        action="allow",
-        own="needed",
-        when=("approval",),
-        does="yes, once",
+    _decides(name="e", action="keep_editing", when=("unclear",), does="keep editing"),
+    _decides(name="y", action="allow", own="needed", when=("approval",), does="yes, once"),
+    _decides(name="r", action="allow_for_run", when=("approval",), does="yes, for this run"),
+    _decides(name="n", action="deny", own="needed", when=("approval",), does="no"),
+    _decides(name="w", action="deny_with_note", when=("approval",), does="no, and say why"),
+    _decides(
+        name="e", action="change_command", when=("approval",), does="change the command first"
     ),
-    Key(
-        group="Deciding",
-        name="r",
-        action="allow_for_run",
-        when=("approval",),
-        does="yes, for this run",
-    ),
-    Key(group="Deciding", name="n", action="deny", own="needed", when=("approval",), does="no"),
-    Key(
-        group="Deciding",
-        name="w",
-        action="deny_with_note",
-        when=("approval",),
-        does="no, and say why",
-    ),
-    Key(
-        group="Deciding",
-        name="e",
-        action="change_command",
-        when=("approval",),
-        does="change the command first",
-    ),
-    Key(
-        group="Deciding",
+    _decides(
         name="a",
         action="allow_in_auto",
         when=("approval",),
@@ -494,14 +436,14 @@ def _misfit(row: Key, name: str) -> tuple[str, str] | None:
     if len(key) == 1 and len(key[0]) == 1 and not (is_letter and _CHARACTER.match(key[0])):
         what = f'"{name}" is a character that is typed; "{row.action}" cannot have it.'
         return what, f"It may have {'a letter a to z, a digit, ' if is_letter else ''}{KEY_FORMS}."
-    if "approval" in row.when and not _decides(key):
+    if "approval" in row.when and not _can_decide(key):
         # One byte, alone, that nothing else comes near: else it could be a part of a paste or of a reply.
         what = f'"{name}" cannot decide on a call.'
         return what, "A letter a to z, a digit, or Ctrl and a letter can."
     return None
 
 
-def _decides(key: Pressed) -> bool:
+def _can_decide(key: Pressed) -> bool:
     return len(key) == 1 and re.fullmatch(r"[a-z0-9]|c-[a-ik-z]", key[0]) is not None
 
 
