@@ -9,6 +9,7 @@ import sys
 import traceback
 import warnings
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any, Final
 
 import click
@@ -30,86 +31,65 @@ NAME: Final = "midstream"
 
 _COMMANDS: Final = {
     "Without a console": {
-        "chat": "run.chat",
-        "run": "run.run",
-        "resume": "run.resume",
-        "web": "web.web",
-        "serve": "serve.serve",
-        "worker": "worker.worker",
-        "workers": "worker.workers",
+        "run": "chat run resume",
+        "web": "web",
+        "serve": "serve",
+        "worker": "worker workers",
     },
     "Runs, from any terminal": {
-        "runs": "runs.runs",
-        "show": "runs.show",
-        "events": "runs.events",
-        "send": "runs.send",
-        "stop": "runs.stop",
-        "blob": "runs.blob",
-        "export": "travel.export",
-        "import": "travel.import_",
-        "fetch": "fetch.fetch",
+        "runs": "runs show events send stop blob",
+        "travel": "export import",
+        "fetch": "fetch",
     },
-    "Going back": {
-        "undo": "travel.undo",
-        "redo": "travel.redo",
-        "fork": "travel.fork",
-        "replay": "travel.replay",
-    },
-    "Workflows": {
-        "workflows": "language.workflows",
-        "roles": "language.roles",
-        "init": "language.init",
-        "validate": "language.validate",
-        "explain": "language.explain",
-        "graph": "language.graph",
-        "schema": "language.schema",
-    },
-    "Trying workflows without a model": {
-        "rehearse": "rehearse.rehearse",
-        "test": "rehearse.test",
-    },
-    "In other programs": {
-        "acp": "acp.acp",
-    },
+    "Going back": {"travel": "undo redo fork replay"},
+    "Workflows": {"language": "workflows roles init validate explain graph schema"},
+    "Trying workflows without a model": {"rehearse": "rehearse test"},
+    "In other programs": {"acp": "acp"},
     "Setting up": {
-        "doctor": "doctor.doctor",
-        "config": "config.config",
-        "journal": "journals.journal",
-        "trust": "trust.trust",
-        "tools": "language.tools",
-        "mcp": "mcp.mcp",
-        "plugin": "plugin.plugin",
+        "doctor": "doctor",
+        "config": "config",
+        "journals": "journal",
+        "trust": "trust",
+        "language": "tools",
+        "mcp": "mcp",
+        "plugin": "plugin",
     },
 }
-"""Every command once, by what it is for: the module here and the function in it."""
+"""Every command once, by what it is for, in the module here that has a function of its name."""
 
-_WHERE: Final = {name: where for rows in _COMMANDS.values() for name, where in rows.items()}
+_MODULES: Final = {
+    name: module
+    for modules in _COMMANDS.values()
+    for module, names in modules.items()
+    for name in names.split()
+}
 
 
 class _Commands(click.Group):
     """The group, which names the nearest command to one it does not know."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return sorted(_WHERE)
+        return sorted(_MODULES)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name not in _WHERE:
+        if name not in _MODULES:
             return None
-        module, _, function = _WHERE[name].partition(".")
-        command: click.Command = getattr(import_module(f"midstream.cli.{module}"), function)
+        module = import_module(f"midstream.cli.{_MODULES[name]}")
+        command: click.Command = getattr(module, f"{name}_" if iskeyword(name) else name)
         return command
 
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        best = nearest(args[0], _WHERE)
-        if args[0] not in _WHERE and best is not None:
+        best = nearest(args[0], _MODULES)
+        if args[0] not in _MODULES and best is not None:
             context.fail(f"No such command {args[0]!r}. Did you mean {best!r}?")
         return super().resolve_command(context, args)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in groups, what is used daily first."""
-        for title, names in _COMMANDS.items():
+        for title, modules in _COMMANDS.items():
+            names = " ".join(modules.values()).split()
             rows = [(name, _in_short(self.get_command(context, name))) for name in names]
             with formatter.section(title):
                 formatter.write_dl(rows)

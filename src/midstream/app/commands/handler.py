@@ -11,31 +11,24 @@ from midstream.system.offloop import in_thread
 from midstream.views.cells import two_columns
 
 _ELSEWHERE: Final = {
-    **dict.fromkeys(("new", "reset"), "/clear begins a new chat."),
-    "save": "Every chat is kept; /export NAME.md saves one.",
-    **dict.fromkeys(
-        ("load", "open", "chats"), "/sessions lists the chats, /resume goes on with a run."
-    ),
-    **dict.fromkeys(
-        ("theme", "color"), "The colours are your terminal's; NO_COLOR=1 turns them off."
-    ),
-    **dict.fromkeys(("settings", "set"), "/config shows the settings and changes one."),
-    **dict.fromkeys(("plan", "auto", "ask", "approve"), "/permissions plan, ask or auto."),
-    **dict.fromkeys(
-        ("login", "logout", "key"), "API keys are environment variables: /doctor says which."
-    ),
-    **dict.fromkeys(
-        ("agents", "agent", "chat"), "/roles lists the roles, /role NAME chats with one."
-    ),
-    **dict.fromkeys(
-        ("skills", "skill", "commands"),
-        "A file commands/NAME.md is a command, a folder skills/NAME a skill: docs/customise.md.",
-    ),
-    **dict.fromkeys(
-        ("plugin", "plugins"), "midstream plugin list shows yours, midstream plugin add takes one."
-    ),
-    "memory": "/remember WORDS keeps something for this folder; /init writes an AGENTS.md.",
-    **dict.fromkeys(("tokens", "usage"), "/cost says what was used."),
+    word: where
+    for words, where in {
+        "new reset": "/clear begins a new chat.",
+        "save": "Every chat is kept; /export NAME.md saves one.",
+        "load open chats": "/sessions lists the chats, /resume goes on with a run.",
+        "theme color": "The colours are your terminal's; NO_COLOR=1 turns them off.",
+        "settings set": "/config shows the settings and changes one.",
+        "plan auto ask approve": "/permissions plan, ask or auto.",
+        "login logout key": "API keys are environment variables: /doctor says which.",
+        "agents agent chat": "/roles lists the roles, /role NAME chats with one.",
+        "skills skill commands": (
+            "A file commands/NAME.md is a command, a folder skills/NAME a skill: docs/customise.md."
+        ),
+        "plugin plugins": "midstream plugin list shows yours, midstream plugin add takes one.",
+        "memory": "/remember WORDS keeps something for this folder; /init writes an AGENTS.md.",
+        "tokens usage": "/cost says what was used.",
+    }.items()
+    for word in words.split()
 }
 """What other programs call what is here by another name, and where it is."""
 

@@ -39,35 +39,14 @@ FIRST: Final = (
 )
 """The commands that matter first, in the order in which they are shown."""
 
-GROUPS: Final[dict[str, tuple[str, ...]]] = {
-    "Chats and runs": (
-        *("mode", "roles", "workflows", "runs", "workers", "attach", "detach", "send", "answer"),
-        *("sessions", "rename"),
-    ),
-    "Steering": ("stop", "queue", "steer", "interrupt", "btw", "tasks"),
-    "Looking": (
-        "last",
-        "todo",
-        "verbose",
-        "state",
-        "graph",
-        "history",
-        "context",
-        "copy",
-        "export",
-    ),
-    "Going back": ("redo", "back", "fork", "putback", "compact"),
-    "Setting up": (
-        "tools",
-        "mcp",
-        "init",
-        "remember",
-        "config",
-        "doctor",
-        "web",
-        "trust",
-        "welcome",
-        "exit",
-    ),
+GROUPS: Final = {
+    title: tuple(names.split())
+    for title, names in {
+        "Chats and runs": "mode roles workflows runs workers attach detach send answer sessions rename",
+        "Steering": "stop queue steer interrupt btw tasks",
+        "Looking": "last todo verbose state graph history context copy export",
+        "Going back": "redo back fork putback compact",
+        "Setting up": "tools mcp init remember config doctor web trust welcome exit",
+    }.items()
 }
 """The other commands, by what they are for. Every command stands here or in `FIRST`, once."""
