@@ -4,7 +4,7 @@ The table itself is `views.key_table`; `python -m midstream.tui.keymap > docs/ke
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, get_args
 
 from midstream.views.cells import two_columns
 from midstream.views.key_table import BEGINNINGS, KEYMAP, WHEN, Group, Key, rebound
@@ -38,14 +38,7 @@ def called(action: str) -> str:
     return _SHORT.get(first, first)
 
 
-_GROUPS: Final[tuple[Group, ...]] = (
-    "Sending",
-    "Writing",
-    "Going back",
-    "Stopping",
-    "Deciding",
-    "Reading",
-)
+_GROUPS: Final = get_args(Group)
 
 
 def keys_text(width: int = 80) -> str:
@@ -61,9 +54,7 @@ def keys_page() -> str:
     found = [_PAGE]
     for group in _GROUPS:
         rows = [row for row in KEYMAP if row.group == group]
-        found.append(
-            f"\n## {group}\n\n| key | when | does | or | action |\n| --- | --- | --- | --- | --- |\n"
-        )
+        found.append(f"\n## {group}\n\n{_HEAD}")
         found += [f"| {' | '.join(_cells(row))} |\n" for row in rows]
     found.append("\n## Lines\n\n| a line | is |\n| --- | --- |\n")
     found += [f"| `{row.line}` | {row.does} |\n" for row in BEGINNINGS]

@@ -98,7 +98,7 @@ def pressed(name: str) -> Pressed | None:
     return None
 
 
-Group: TypeAlias = Literal["Sending", "Writing", "Stopping", "Going back", "Reading", "Deciding"]
+Group: TypeAlias = Literal["Sending", "Writing", "Going back", "Stopping", "Deciding", "Reading"]
 
 
 def _all_pressed(names: Sequence[str]) -> tuple[Pressed, ...]:
