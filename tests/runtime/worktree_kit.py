@@ -16,7 +16,7 @@ from midstream.core.run import Run
 from midstream.language.names import Json
 from midstream.language.plan import with_delegates
 from midstream.language.spec import Role
-from midstream.runtime import state_machine
+from midstream.runtime import in_flight
 from midstream.runtime.ports import ModelRequest
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.safety.policy import Policy
@@ -62,7 +62,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     They are put away before a run is over, however long that takes.
     """
     monkeypatch.setenv(STATE_HOME, str(tmp_path / "state"))
-    monkeypatch.setattr(state_machine, "CLOSING_S", DEADLINE_S)
+    monkeypatch.setattr(in_flight, "CLOSING_S", DEADLINE_S)
 
 
 class Here:

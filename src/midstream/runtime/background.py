@@ -51,6 +51,7 @@ class Command:
         self.changed = asyncio.Event()
         self.ended: tuple[Outcome, str] | None = None
         """How it ended, the model's words for it; None while it runs."""
+        self.task: asyncio.Task[None] | None = None
 
     @property
     def how(self) -> str:
@@ -66,11 +67,12 @@ class Background:
         redactor: takes secrets out of what is told.
     """
 
+    __slots__ = ("_commands", "_is_closing", "_notify", "_redactor")
+
     def __init__(self, notify: Callable[[AnyNotice], None], redactor: Redactor) -> None:
         self._notify = notify
         self._redactor = redactor
         self._commands: dict[str, Command] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
 
     def commands(self) -> Sequence[Command]:
@@ -91,9 +93,8 @@ class Background:
             )
         shown = self._redactor.redacted(clean(" ".join(line.split())[:_SHOWN_CHARS]))
         command = self._commands[handle] = Command(handle, shown, output)
-        task = asyncio.get_running_loop().create_task(self._follow(command, work), name=handle)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        loop = asyncio.get_running_loop()
+        command.task = loop.create_task(self._follow(command, work), name=handle)
         return command
 
     def _running(self) -> list[str]:
@@ -135,8 +136,9 @@ class Background:
         self._is_closing = True
         for command in self._commands.values():
             command.stop.set()
-        if self._tasks:
-            _, late = await asyncio.wait(tuple(self._tasks), timeout=soft_s)
+        tasks = [each.task for each in self._commands.values() if each.task is not None]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=soft_s)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)

@@ -305,7 +305,10 @@ class InFlight:
         if task is None or task.done():
             return
         task.cancel()
-        # Kept, and awaited in the end: what cleans up after itself has a while for it.
+        self.await_in_the_end(task)
+
+    def await_in_the_end(self, task: "asyncio.Task[None]") -> None:
+        """Have `cleaned_up` wait for a task: what cleans up after itself has a while for it."""
         if self._closing is None:
             self._closing = set()
         self._closing.add(task)
@@ -323,7 +326,7 @@ class InFlight:
             self.forget(key)
 
     async def cleaned_up(self) -> None:
-        """Return once all that was cut off has ended, or `CLOSING_S` seconds have passed."""
+        """Return once all it is to wait for has ended, or `CLOSING_S` seconds have passed."""
         if self._closing:
             await asyncio.wait(tuple(self._closing), timeout=CLOSING_S)
 

@@ -49,7 +49,7 @@ from midstream.runtime.effect_handle import StreamingEffect
 from midstream.runtime.emitter import RunEvents
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.hooks import WORDS, HookListener, before_start, before_words, is_halted_by
-from midstream.runtime.in_flight import CLOSING_S, InFlight
+from midstream.runtime.in_flight import InFlight
 from midstream.runtime.json_values import kept_object, plain
 from midstream.runtime.pictures import with_pictures
 from midstream.runtime.ports import Handlers, Listener, Receipt, World
@@ -133,7 +133,6 @@ class WorkflowStateMachine:
         "_stopwatch",
         "_taker",
         "_task",
-        "_tidying",
         "_unkept",
         "_wake",
         "_was_held",
@@ -166,7 +165,6 @@ class WorkflowStateMachine:
         self._inputs: list[tuple[inputs.AnyInput, asyncio.Future[None] | None]] = []
         self._stopwatch = Stopwatch(world.clock)
         self._has_worktrees = False
-        self._tidying: set[asyncio.Task[None]] = set()
         self._is_taking = False
         self._is_closing = False
         self._is_abandoned = False
@@ -853,9 +851,8 @@ class WorkflowStateMachine:
         self._has_worktrees = self._has_worktrees or is_one_made
         names = worktrees.left(before, facts) if self._has_worktrees else []
         if names != []:
-            task = asyncio.create_task(worktrees.put_away(self._run, self._world, names))
-            self._tidying.add(task)
-            task.add_done_callback(self._tidying.discard)
+            putting_away = worktrees.put_away(self._run, self._world, names)
+            self._in_flight.await_in_the_end(asyncio.create_task(putting_away))
 
     def _with_shown(self, input: inputs.AnyInput) -> inputs.AnyInput:
         """Return an input together with what a reader has seen of the replies it is about."""
@@ -1010,8 +1007,6 @@ class WorkflowStateMachine:
             await self._in_flight.cleaned_up()
             if self._world.agents is not None:
                 await self._world.agents.end(self.id)
-            if self._tidying:
-                await asyncio.wait(tuple(self._tidying), timeout=CLOSING_S)
             if self._hook_listener is not None:
                 await self._hook_listener.close()
         finally:
