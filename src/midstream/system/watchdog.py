@@ -56,7 +56,7 @@ def main(parent: int, tag: str) -> None:
     heard = [0] if handle is None else [0, handle]
     while (left := deadline - now()) > 0:
         ready, _, _ = select.select(heard, [], [], min(left, 3600.0))
-        if handle in ready:
+        if handle is not None and handle in ready:
             # Something that it has forked, and that became no other program, may hold the pipe for long.
             heard.remove(handle)
             _sweep(_NOBODY, tag)
