@@ -2,7 +2,7 @@
 
 What is to die is no worker: its watchdog comes with the tool.
 
-python guarded.py WITHIN_S stop | die | leave
+python guarded.py WITHIN_S stop | die | leave | forget
 """
 
 import asyncio
@@ -17,12 +17,16 @@ from midstream.system.supervisor import Child
 async def main(within_s: float, then: str) -> None:
     """Do it. The ids of the tool and of its child, which has left its session, are printed."""
     guard = own_guard()
-    if then != "die":
+    if then not in ("die", "forget"):
         await guard.watch(lambda words: print(words, file=sys.stderr))
     script = "setsid sleep 1000 & echo $! $$; exec sleep 1000"
     tool = Child(["/bin/sh", "-c", script], folder=None, environment=os.environ)
     assert tool.process.stdout is not None
     print(tool.process.stdout.readline().decode().strip(), flush=True)
+    if then == "forget":
+        tool.process.stdout.close()
+        tool.process.returncode = 0  # nor does Python say what was forgotten
+        return
     guard.beat(asyncio.get_running_loop().time(), within_s)
     if then == "leave":
         guard.close()

@@ -18,7 +18,9 @@ PROGRAM = Path(__file__).with_name("guarded.py")
 def begun(within_s: float, then: str) -> tuple[subprocess.Popen[bytes], list[int]]:
     """Return the process and handles of the tools it has started, but for those that have ended by now."""
     process = subprocess.Popen(
-        [sys.executable, str(PROGRAM), str(within_s), then], stdout=subprocess.PIPE
+        [sys.executable, "-X", "dev", str(PROGRAM), str(within_s), then],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if then == "forget" else None,
     )
     assert process.stdout is not None
     handles = []
@@ -62,3 +64,11 @@ def test_one_that_leaves_is_left_in_peace() -> None:
     assert process.wait(DEADLINE_S) == 0
     assert process.stdout is not None
     process.stdout.close()
+
+
+def test_what_one_has_forgotten_ends_after_it_and_nobody_complains_of_the_watchdog() -> None:
+    process, tools = begun(1_000.0, "forget")
+
+    said, complaints = process.communicate(timeout=DEADLINE_S)
+    assert ended(tools)
+    assert (process.returncode, said, complaints) == (0, b"", b"")

@@ -19,10 +19,13 @@ SHARE: Final = 0.8
 
 
 class _Beside(subprocess.Popen[bytes]):
-    """A program that ends after us: that nobody has waited for it is no mistake."""
+    """A program that ends after us: that nobody has waited for it, or closed its pipes, is no mistake."""
 
     def __del__(self) -> None:
-        """Say nothing."""
+        """Say nothing of it."""
+        for pipe in (self.stdin, self.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 class Guard:
@@ -42,7 +45,7 @@ class Guard:
             OSError: it cannot be started.
         """
         # What is packed into one program is no interpreter: it would be started a second time.
-        if sys.platform == "win32" or getattr(sys, "frozen", False):
+        if sys.platform == "win32" or getattr(sys, "frozen", False) or not sys.executable:
             return
         with self._lock:
             if self._process is None or self._process.poll() is not None:
