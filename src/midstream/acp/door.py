@@ -156,9 +156,8 @@ class Door:
         async with self._opening:
             open_now = self._sessions.get(asked.session_id)
             if open_now is not None and open_now.run is None:
-                return _loaded(
-                    await self._described(open_now)
-                )  # nothing was said that could be told
+                # Nothing was said that could be told.
+                return _loaded(await self._described(open_now))
             if open_now is not None:
                 del self._sessions[asked.session_id]
                 await open_now.close()
