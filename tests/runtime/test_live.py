@@ -97,6 +97,14 @@ async def said(heard: Chronicle, words: str) -> None:
     await until(holds)
 
 
+async def hears_once_more(watcher: RemoteMachine, heard: Chronicle, gate: Gate) -> None:
+    """Hear what was shown, open the gate, and hear the rest, once."""
+    await said(heard, "Once ")
+    gate.open()
+    await watcher.wait()
+    assert words_of(heard) == "Once more"
+
+
 async def test_a_watcher_gets_what_was_shown_and_then_each_piece_once(place: Place) -> None:
     gate = Gate()
     owner = Streaming(place, says("Once ", "upon ", "a time.", gate=gate, after=2))
@@ -236,10 +244,7 @@ async def test_who_is_no_watcher_is_hung_up_on_and_disturbs_nobody(
     writer.close()
 
     async with watching(here, machine.id) as (watcher, heard):
-        await said(heard, "Once ")
-        gate.open()
-        await watcher.wait()
-        assert words_of(heard) == "Once more"
+        await hears_once_more(watcher, heard, gate)
     await owner.engine.close()
 
 
@@ -252,10 +257,7 @@ async def test_a_path_too_long_for_a_socket_is_reached_by_its_folder(tmp_path: P
     machine = await owner.start()
     await gate.reached()
     async with watching(place, machine.id) as (watcher, heard):
-        await said(heard, "Once ")
-        gate.open()
-        await watcher.wait()
-        assert words_of(heard) == "Once more"
+        await hears_once_more(watcher, heard, gate)
     await owner.engine.close()
     await place.close()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import midstream.config
 from midstream.core.events import StateTransition
-from midstream.core.notices import Envelope
+from midstream.core.notices import Envelope, TextDelta
 from midstream.core.run import Run
 from midstream.language.lint_roles import lint_roles
 from midstream.language.names import Json
@@ -85,6 +85,22 @@ class Play:
         future: asyncio.Future[Envelope] = asyncio.get_running_loop().create_future()
         self._waiting.append((wanted, future))
         return await future
+
+    def speaking(
+        self, gate: "Gate", *, state: str = "", branch: str = ""
+    ) -> asyncio.Task[Envelope]:
+        """Return a task that ends once an agent speaks (there, if said where) and closes the gate."""
+
+        def is_speaking(envelope: Envelope) -> bool:
+            fact = envelope.event
+            if not isinstance(fact, TextDelta):
+                return False
+            if state not in ("", self.machine.run.visit.state) or branch not in ("", fact.branch):
+                return False
+            gate.close()
+            return True
+
+        return asyncio.create_task(self.until(is_speaking))
 
     def states(self) -> list[str]:
         """Return the states the run entered, in order; those of branches are not among them."""

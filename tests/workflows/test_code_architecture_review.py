@@ -10,7 +10,7 @@ from playing import Gate, Play, answer_to, play, said_by, small_project
 
 from midstream.codemap.code_figures import Measurement, measure
 from midstream.core.events import BranchFinished, Interrupted, QuestionAsked, ToolCalled
-from midstream.core.notices import Envelope, TextDelta
+from midstream.core.notices import TextDelta
 from midstream.core.run import Run
 from midstream.runtime.ports import ToolOutcome
 from midstream.tools.manager import ToolManager
@@ -114,15 +114,9 @@ async def test_three_architects_speak_at_once_and_none_hears_another(workspace: 
 async def test_words_for_one_branch_leave_the_others_at_work(workspace: Path) -> None:
     gate = Gate()
 
-    def is_speaking(envelope: Envelope) -> bool:
-        said = isinstance(envelope.event, TextDelta) and envelope.event.branch == "tests"
-        if said:
-            gate.close()
-        return said
-
     review = await play(NAME, workspace, sleep=gate)
     run = await asked(review)
-    speaking = asyncio.ensure_future(review.until(is_speaking))
+    speaking = review.speaking(gate, branch="tests")
     await review.machine.say("size", question=answer_to(run))
     await speaking
     await review.machine.say("@tests Mind the cart.")
@@ -141,14 +135,8 @@ async def test_words_typed_while_an_agent_speaks_lead_back_to_the_findings(
     gate = Gate()
     review = await play(NAME, workspace, sleep=gate)
 
-    def is_speaking(envelope: Envelope) -> bool:
-        said = isinstance(envelope.event, TextDelta) and review.machine.run.visit.state == state
-        if said:
-            gate.close()
-        return said
-
     run = await asked(review)
-    speaking = asyncio.ensure_future(review.until(is_speaking))
+    speaking = review.speaking(gate, state=state)
     await review.machine.say("size", question=answer_to(run))
     await speaking
     receipt = await review.machine.say("Look at the\ncart first.")

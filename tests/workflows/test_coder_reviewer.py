@@ -101,13 +101,7 @@ async def test_words_typed_while_it_works_restart_it_with_everything_kept(
     gate = Gate()
     work = await play(NAME, tmp_path, sleep=gate)
 
-    def is_speaking(envelope: Envelope) -> bool:
-        said = isinstance(envelope.event, TextDelta) and work.machine.run.visit.state == state
-        if said and not work.machine.run.inbox.lines:
-            gate.close()
-        return said
-
-    speaking = asyncio.ensure_future(work.until(is_speaking))
+    speaking = work.speaking(gate, state=state)
     await work.machine.start("Rename it")
     await speaking
     await work.machine.say("Keep the old name as an alias.")

@@ -1,6 +1,5 @@
 """fix_tests, played whole: the tests decide, a person says yes before anything is written."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,6 @@ import pytest
 from playing import Gate, Play, answer_to, play, said_by
 
 from midstream.core.events import ToolCalled
-from midstream.core.notices import Envelope, TextDelta
 from midstream.core.run import Run
 
 NAME = "fix_tests"
@@ -93,13 +91,7 @@ async def test_words_lead_back_to_the_finder_and_the_tests_are_not_run_for_them(
     gate = Gate()
     work = await play(NAME, tmp_path, sleep=gate)
 
-    def is_speaking(envelope: Envelope) -> bool:
-        said = isinstance(envelope.event, TextDelta) and work.machine.run.visit.state == state
-        if said:
-            gate.close()
-        return said
-
-    speaking = asyncio.ensure_future(work.until(is_speaking))
+    speaking = work.speaking(gate, state=state)
     await work.machine.start("false", allowed=ALL)
     if state == "fix":
         run = await work.machine.settled()

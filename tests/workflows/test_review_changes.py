@@ -10,7 +10,6 @@ import pytest
 from deadline import DEADLINE_S
 from playing import Gate, Play, play
 
-from midstream.core.notices import Envelope, TextDelta
 from midstream.core.run import Run
 
 NAME = "review_changes"
@@ -153,13 +152,7 @@ async def test_words_lead_back_to_the_reviewer(tmp_path: Path, state: str) -> No
     gate = Gate()
     work = await play(NAME, tmp_path, sleep=gate)
 
-    def is_speaking(envelope: Envelope) -> bool:
-        said = isinstance(envelope.event, TextDelta) and work.machine.run.visit.state == state
-        if said:
-            gate.close()
-        return said
-
-    speaking = asyncio.ensure_future(work.until(is_speaking))
+    speaking = work.speaking(gate, state=state)
     await work.machine.start(DIFF)
     await speaking
     await work.machine.say("mind the empty list")

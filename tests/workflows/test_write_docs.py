@@ -1,13 +1,11 @@
 """write_docs, played whole: a page for each module, a few at once, none written without a yes."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 from playing import Gate, Play, play, small_project
 
 from midstream.core.events import BranchFinished, BranchStarted, Prompted, QuestionAsked
-from midstream.core.notices import Envelope, TextDelta
 from midstream.core.question import Decision
 from midstream.core.run import Run
 
@@ -80,12 +78,7 @@ async def test_words_typed_while_pages_are_written_count_for_all_of_them(workspa
     gate = Gate()
     work = await play(NAME, workspace, sleep=gate)
 
-    def is_speaking(envelope: Envelope) -> bool:
-        if isinstance(envelope.event, TextDelta):
-            gate.close()
-        return isinstance(envelope.event, TextDelta)
-
-    speaking = asyncio.ensure_future(work.until(is_speaking))
+    speaking = work.speaking(gate)
     await work.machine.start(approvals="deny")
     await speaking
     await work.machine.say("For beginners.")
