@@ -13,8 +13,8 @@ from store_kit import every, opened
 from midstream.core.notices import Envelope
 from midstream.language.errors import JournalFull
 from midstream.runtime.storage import Mail
+from midstream.store import encoding, schema
 from midstream.store import facts as journal
-from midstream.store import schema
 from midstream.store.encoding import body_of
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact, facts
@@ -184,7 +184,7 @@ async def test_facts_become_bytes_and_are_kept_off_the_loop(
         threads.append(threading.current_thread().name)
         keeping(*given, **named)
 
-    monkeypatch.setattr(journal, "body_of", encoded)
+    monkeypatch.setattr(encoding, "body_of", encoded)
     monkeypatch.setattr(journal, "keep_head", kept)
     async with opened(tmp_path / "journal.db") as store:
         await store.append("r", 0, facts("r", 1, 2))

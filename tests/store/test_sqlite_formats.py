@@ -27,6 +27,7 @@ from midstream.language.names import Json
 from midstream.runtime.storage import Mail
 from midstream.store import encoding, schema
 from midstream.store import facts as journal
+from midstream.store.encoding import body_of
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact, facts
 
@@ -59,7 +60,7 @@ CHECKSUMS = {
 
 def in_older_words(envelope: Envelope) -> bytes:
     """Return a fact as format 0 would have it, had there been one: it said `words` for `text`."""
-    return encoding.body_of(envelope).replace(b'"text":', b'"words":')
+    return body_of(envelope).replace(b'"text":', b'"words":')
 
 
 def in_todays_words(fact: dict[str, object]) -> dict[str, object]:
@@ -71,7 +72,7 @@ async def older(path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for module in (journal, schema, formats):
             patch.setattr(module, "FORMAT", 0)
-        patch.setattr(journal, "body_of", in_older_words)
+        patch.setattr(encoding, "body_of", in_older_words)
         async with opened(path) as store:
             await store.append("r", 0, facts("r", 1, 3))
 

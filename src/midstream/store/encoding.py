@@ -24,12 +24,14 @@ _ENCODER = msgspec.json.Encoder()
 _MAIL = msgspec.json.Decoder(Mail)
 
 
-def checked(run: str, expected: int, facts: Sequence[Envelope]) -> None:
-    """Check that these envelopes are facts of the run, numbered from `expected + 1`.
+def bodies_of(run: str, expected: int, facts: Sequence[Envelope]) -> list[bytes]:
+    """Return the JSON of each of these facts of the run, which are numbered from `expected + 1`.
 
     Raises:
-        OurBug: they are not. Nothing may be kept of them.
+        OurBug: they are no facts of it, or not those. Nothing may be kept of them.
+        AuthorMistake: see `body_of`.
     """
+    bodies = []
     for seq, envelope in enumerate(facts, expected + 1):
         if not isinstance(envelope.event, Fact):
             raise OurBug(f"A {envelope.type} of run {run} is no fact and cannot be journaled.")
@@ -40,6 +42,8 @@ def checked(run: str, expected: int, facts: Sequence[Envelope]) -> None:
             )
         if not math.isfinite(envelope.at):
             raise OurBug(f"Fact {seq} of run {run} has no time.")
+        bodies.append(body_of(envelope))
+    return bodies
 
 
 def body_of(envelope: Envelope) -> bytes:

@@ -17,7 +17,7 @@ from midstream.core.codec import FIRST, FORMAT, Undecodable, chained
 from midstream.core.formats import fact_of
 from midstream.core.notices import Envelope
 from midstream.runtime.storage import KINDS, RunKind
-from midstream.store.encoding import body_of, checked, marked, seal
+from midstream.store.encoding import bodies_of, marked, seal
 from midstream.store.owners import Owners
 from midstream.store.refusals import (
     damaged,
@@ -254,8 +254,7 @@ class Append:
         """Turn the facts into bytes; the journal is not locked meanwhile."""
         if self._owners is None and not self._facts and self._begun is None:
             raise nothing_to_adopt(self._run)
-        checked(self._run, self._expected, self._facts)
-        self._bodies = [body_of(envelope) for envelope in self._facts]
+        self._bodies = bodies_of(self._run, self._expected, self._facts)
 
     def __call__(self, connection: apsw.Connection) -> None:
         """Append. Raises JournalMoved, JournalDamaged, UserMistake where an imported run's id is taken."""

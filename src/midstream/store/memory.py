@@ -44,7 +44,7 @@ from midstream.runtime.storage import (
     WorkerInfo,
     fits,
 )
-from midstream.store.encoding import body_of, checked, mail_body
+from midstream.store.encoding import bodies_of, mail_body
 from midstream.store.refusals import (
     closed,
     elsewhere,
@@ -173,9 +173,7 @@ class MemoryStore:
             raise moved(run, seq, expected)
         if self._contents.living(run) not in ("", self._me):
             raise elsewhere(run)
-        checked(run, expected, facts)
-        for envelope in facts:
-            body_of(envelope)
+        bodies_of(run, expected, facts)
         if not facts:
             return
         if kept is None:
@@ -284,9 +282,7 @@ class MemoryStore:
         if not new and parent is None:
             raise nothing_to_adopt(id)
         begun, ends = self._beginning(id, *parent) if parent is not None else ([], [])
-        checked(id, len(begun), new)
-        for envelope in new:
-            body_of(envelope)
+        bodies_of(id, len(begun), new)
         last = len(begun) + len(new)
         own = range(len(begun) + 1, last + 1) if appends is None else {*appends, last}
         run = _Run([*begun, *new], sorted({*ends, *own}))

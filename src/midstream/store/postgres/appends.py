@@ -15,7 +15,7 @@ import psycopg
 from midstream.core.codec import FIRST, FORMAT, chained
 from midstream.core.notices import Envelope
 from midstream.language.errors import JournalFull, MidstreamError
-from midstream.store.encoding import body_of, checked, marked
+from midstream.store.encoding import bodies_of, marked
 from midstream.store.postgres import link as links
 from midstream.store.postgres.keeping import FactRow, Move, Tip, keep
 from midstream.store.postgres.link import Connection, Link, explained, is_away, texts
@@ -69,8 +69,7 @@ class Append:
         """Turn the facts into bytes."""
         if self.is_new and not self.facts and not self.expected:
             raise nothing_to_adopt(self.run)
-        checked(self.run, self.expected, self.facts)
-        self.bodies = [body_of(envelope) for envelope in self.facts]
+        self.bodies = bodies_of(self.run, self.expected, self.facts)
 
     def __call__(self, link: Link) -> None:
         """Do nothing: appends are written together, by `Writing`."""
