@@ -27,6 +27,7 @@ from midstream.language.names import (
 from midstream.language.spec import (
     Agent,
     Branch,
+    Budget,
     Context,
     Definition,
     ForEach,
@@ -46,7 +47,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """A definition with its names looked up: by state, agent and context. Derived, never stored.
 
     `flow` says for each state which phase follows which; the first one follows "". `handlers` says which
-    handler a state has in which phase. `has_budgets`: the workflow or a state of it has one.
+    handler a state has in which phase. `has_budgets`: the workflow or a state of it has one;
+    `counts_minutes`: one of them, or of a branch's states, counts minutes.
     """
 
     states: Mapping[str, State] = {}
@@ -55,6 +57,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     flow: Mapping[str, Mapping[str, Phase]] = {}
     handlers: Mapping[str, Mapping[Phase, tuple[str, Slot]]] = {}
     has_budgets: bool = False
+    counts_minutes: bool = False
 
 
 NO_PLAN = Plan()
@@ -87,6 +90,21 @@ def _planned(workflow: Workflow) -> Plan:
         handlers={state.name: handlers_of(state) for state in workflow.states},
         has_budgets=workflow.budget is not None
         or any(state.budget is not None for state in workflow.states),
+        counts_minutes=_has_minutes(workflow.budget) or any(map(_counts_minutes, workflow.states)),
+    )
+
+
+def _has_minutes(budget: Budget | None) -> bool:
+    return budget is not None and budget.minutes is not None
+
+
+def _counts_minutes(state: State) -> bool:
+    within = (*state.parallel, *(() if state.for_each is None else (state.for_each,)))
+    return _has_minutes(state.budget) or any(
+        _counts_minutes(inner)
+        for branch in within
+        if isinstance(branch, Branch | ForEach)
+        for inner in branch.states
     )
 
 

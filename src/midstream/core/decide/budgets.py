@@ -15,7 +15,8 @@ from midstream.core.events import BudgetReached, QuestionAsked, Usage
 from midstream.core.question import ANSWERS
 from midstream.core.run import Run, definition_of
 from midstream.language.names import ErrorKind
-from midstream.language.spec import Branch, Budget, Definition, ForEach, State
+from midstream.language.plan import plan_of
+from midstream.language.spec import Budget, Definition
 
 
 def exceeded(story: Story, *, is_call: bool = False, is_free: bool = False) -> str:
@@ -196,20 +197,5 @@ def counts_minutes(run: Run) -> bool:
 
 
 def _counts(definition: Definition) -> bool:
-    workflow = definition.workflow
-    if workflow.budget is not None and workflow.budget.minutes is not None:
-        return True
-    inner = any(_counts(each) for each in definition.workflows.values())
-    return inner or any(_counts_in(state) for state in workflow.states)
-
-
-def _counts_in(state: State) -> bool:
-    if state.budget is not None and state.budget.minutes is not None:
-        return True
-    within = (*state.parallel, *(() if state.for_each is None else (state.for_each,)))
-    return any(
-        _counts_in(inner)
-        for branch in within
-        if isinstance(branch, Branch | ForEach)
-        for inner in branch.states
-    )
+    plan = plan_of(definition.workflow)
+    return plan.counts_minutes or any(map(_counts, definition.workflows.values()))
