@@ -301,8 +301,8 @@ def words_in(heard: Chronicle, branch: str) -> str:
     return "".join(each.text for each in heard.of(TextDelta) if each.branch == branch)
 
 
-async def _has_words(heard: Chronicle, branch: str) -> bool:
-    return words_in(heard, branch) != ""
+async def _has_words(heard: Chronicle, branch: str, words: str) -> bool:
+    return words in words_in(heard, branch)
 
 
 SIDES: dict[str, Any] = {
@@ -329,9 +329,9 @@ async def test_words_for_one_branch_leave_what_streams_in_another_as_it_is(place
     await gates[1].reached()
 
     async with watching(place, machine.id) as (watcher, heard):
-        await until(lambda: _has_words(heard, "ab"))
+        await until(lambda: _has_words(heard, "ab", "Right"))
         await watcher.say("@a only this")
-        await gates[2].reached()
+        await until(lambda: _has_words(heard, "a", "New"))
         gates[1].open()
         await watcher.wait()
         assert words_in(heard, "ab") == "Right side"

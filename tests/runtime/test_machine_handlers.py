@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import functools
 import json
+import sys
 import threading
 from collections.abc import Callable
 
@@ -640,3 +641,21 @@ async def test_a_secret_within_a_large_value_is_taken_out(
     kept = json.dumps(run.common_data)
     assert not any(part in told + kept for part in (SECRET, SECRET[9:], "hunter2hunter2"))
     assert "[redacted: " in kept
+
+
+async def test_from_python_3_12_on_what_need_not_wait_costs_no_pass_of_the_loop() -> None:
+    passes: list[int] = []
+    seen: list[int] = []
+
+    async def first(run: HandlerRun) -> None:
+        asyncio.get_running_loop().call_soon(passes.append, 1)
+
+    async def second(run: HandlerRun) -> None:
+        seen.append(len(passes))
+
+    workflow = flow({"name": "start", "pre_handler": "first", "post_handler": "second"})
+    async with scene(workflow, handlers={"first": first, "second": second}) as here:
+        await here.machine.start()
+        await here.machine.wait()
+
+    assert seen == ([0] if sys.version_info >= (3, 12) else [1])

@@ -10,7 +10,7 @@ from midstream.core.question import Decision
 from midstream.language.names import Json
 from midstream.runtime.ports import Review, ToolContext
 from midstream.safety.capability import SHOWN
-from midstream.testing.fakes import FakeTool, call, calls
+from midstream.testing.fakes import FakeTool, Gate, Scripted, call, calls
 
 
 def asking(arguments: dict[str, Json], context: ToolContext) -> Review:
@@ -78,11 +78,13 @@ async def test_a_grant_for_the_run_is_the_capability_and_not_the_tool() -> None:
 
 
 async def test_what_was_granted_can_be_taken_back() -> None:
-    script = (call("run", command="make"), call("run", command="make"), "Done.")
-    async with scene(PLAIN, *script, tools=[terminal(gate=None)]) as here:
+    gate = Gate()
+    script = Scripted(calls=(call("run", command="make"),), gate=gate)
+    async with scene(PLAIN, script, "Done.", tools=[terminal(gate=None)]) as here:
         await here.machine.start(allowed=["exec: make", "exec: ls"])
         await here.machine.revoke("exec: make")
         await here.machine.revoke("exec: nothing")
+        gate.open()
         await here.machine.settled()
 
         assert here.run.allowed == ("exec: ls",)

@@ -5,7 +5,8 @@ effects of a run that was halted are gone from what it is owed.
 """
 
 import asyncio
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Coroutine
 from contextvars import Context, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
@@ -60,6 +61,7 @@ class InFlight:
 
     __slots__ = (
         "_background",
+        "_beginning",
         "_closing",
         "_context",
         "_deliver",
@@ -81,6 +83,7 @@ class InFlight:
         background: Background,
     ) -> None:
         self._background = background
+        self._beginning: EffectKey | None = None
         self._post = post
         self._put = put
         self._deliver = deliver
@@ -102,7 +105,7 @@ class InFlight:
 
     def key_of(self, task: "asyncio.Task[Any] | None") -> EffectKey | None:
         """Return which effect a task is, None if it is none."""
-        return next((key for key, each in self._tasks.items() if each is task), None)
+        return next((key for key, each in self._tasks.items() if each is task), self._beginning)
 
     def run_here(self) -> None:
         """Let effects see the context this is called in, whoever begins them."""
@@ -118,10 +121,12 @@ class InFlight:
         *,
         begins: bool,
         besides: Collection[EffectKey] = (),
+        at_once: bool = False,
     ) -> None:
         """Keep exactly what the run is owed in flight: begin what is new, cancel what is gone.
 
-        `begins` False: nothing new begins, but what is named `besides`.
+        `begins` False: nothing new begins, but what is named `besides`. `at_once`: what is new may take its
+        first steps right here, up to where it waits, for nothing is on its way that could cut it off.
         """
         # By keys alone: an effect is the same one as long as the run is owed it, however much else
         # of the run has changed since it began.
@@ -137,7 +142,7 @@ class InFlight:
         for effect in owed:
             if effect.key not in tasks:
                 if begins or effect.key in besides:
-                    self._begin(effect, run, world, handlers)
+                    self._begin(effect, run, world, handlers, at_once=at_once)
             elif isinstance(effect, CallTool):
                 if effect.stopping:
                     self._stop_softly(effect.key, world)
@@ -161,7 +166,9 @@ class InFlight:
         if stream.on_calls is not None:
             stream.on_calls(effect.external)
 
-    def _begin(self, effect: AnyEffect, run: Run, world: World, handlers: Handlers) -> None:
+    def _begin(
+        self, effect: AnyEffect, run: Run, world: World, handlers: Handlers, *, at_once: bool
+    ) -> None:
         key, allowed, run = effect.key, run.allowed, owner_of(run, effect.key)
         prompted: tuple[str, str] | None = None
         match effect:
@@ -200,13 +207,21 @@ class InFlight:
                 work = await_time(effect, world.clock, self._post)
             case _:
                 assert_never(effect)
-        # Begun by the end of another effect or not, it sees the context the run was started in.
-        assert self._context is not None
-        self._tasks[key] = asyncio.get_running_loop().create_task(
-            work, name=str(key[-2]), context=self._context.copy()
-        )
+        self._beginning = key
+        self._tasks[key] = self._task(work, str(key[-2]), at_once=at_once)
+        self._beginning = None
         if prompted is not None:
             self._prompts[prompted] = self._tasks[key]
+
+    def _task(
+        self, work: Coroutine[Any, Any, None], name: str, *, at_once: bool
+    ) -> "asyncio.Task[None]":
+        # Begun by the end of another effect or not, it sees the context the run was started in.
+        assert self._context is not None
+        loop, context = asyncio.get_running_loop(), self._context.copy()
+        if at_once and sys.version_info >= (3, 12):  # earlier ones cost a pass of the loop
+            return asyncio.Task(work, loop=loop, name=name, context=context, eager_start=True)
+        return loop.create_task(work, name=name, context=context)
 
     def watch(self, run: Run, world: World) -> "FileWatch":
         """Return what sees changes in the workspace while external agents of a run, or branch, work."""

@@ -965,7 +965,14 @@ class WorkflowStateMachine:
         begins = not self._is_leaving
         # That such a call is made is journaled by now: not made, a person would be asked what became of it.
         besides = self._once() if self._is_finishing else ()
-        self._in_flight.keep(self._run, self._world, self._handlers, begins=begins, besides=besides)
+        self._in_flight.keep(
+            self._run,
+            self._world,
+            self._handlers,
+            begins=begins,
+            besides=besides,
+            at_once=not self._inputs,
+        )
 
     def _once(self) -> set[inputs.EffectKey]:
         """Return the keys of the open calls that may be made once only."""
