@@ -17,7 +17,7 @@ from midstream.core.notices import (
     RunTaken,
 )
 from midstream.core.question import Question
-from midstream.core.run import Inbox, InputRecord, Run
+from midstream.core.run import Halt, Inbox, InputRecord, Run
 from midstream.language.names import Disposition, Outcome, QuestionKind
 from midstream.language.plan import chat_definition
 from midstream.language.spec import Definition, Role, State, Workflow
@@ -506,3 +506,14 @@ def test_what_is_wrong_with_a_run_is_told_wherever_it_is() -> None:
 
     told = renderer.render(envelope(e.RunSuspended(reason="crash_loop")), is_behind=True)
     assert "Run r2 is suspended" in text_of(told)
+
+
+def test_words_that_join_a_halt_from_before_anybody_listened_are_no_interruption() -> None:
+    held = e.Interrupted(epoch=1, text=None, leads_to="hold", state="start", agent="dude")
+    joining = e.Interrupted(epoch=1, text="go on", leads_to="words", state="start")
+    renderer = EventRenderer(with_cards=True)
+    renderer.recall(Run(id="r1", halt=Halt(epoch=1, leads_to="hold")))
+
+    said = renderer.render(Envelope(run="r1", at=0.0, event=joining, seq=2))
+    assert [*said, *renderer.settle()] == []
+    assert narrated(held, joining) == "⏹ interrupted · dude cut off · waiting for your words\n"

@@ -126,6 +126,11 @@ def test_a_branchs_line_says_for_how_long_it_does_what_it_does() -> None:
     using = lane("left", doing="dude is using shell")
     assert drawn(live, using, now=166.0) == ["⋯ left ▌ dude is using shell"]
 
+    # Words that interrupted it have it begin anew, however fast: no frame was drawn in between.
+    anew = lane("left", doing="dude is using shell", step=2)
+    assert drawn(live, anew, now=176.0) == ["⋯ left ▌ dude is using shell"]
+    assert drawn(live, anew, now=178.0) == ["⋯ left ▌ dude is using shell · 2 s"]
+
 
 def test_a_branchs_line_shows_its_tool_and_what_that_says_last() -> None:
     live = LiveText()

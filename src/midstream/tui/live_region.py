@@ -206,7 +206,7 @@ class LiveText:
         """Return since when each does what it does, by its run and path."""
         since: dict[tuple[str, str], tuple[str, float]] = {}
         for lane in lanes:
-            said = f"{lane.state}: {lane.doing}"
+            said = f"{lane.step} {lane.state}: {lane.doing}"
             known = self._since.get((lane.run, lane.path))
             is_same = known is not None and known[0] == said
             since[lane.run, lane.path] = known if known is not None and is_same else (said, now)

@@ -19,7 +19,7 @@ from midstream.core.events import (
 from midstream.core.pictures import about
 from midstream.core.proposal import mode_of
 from midstream.core.question import Question
-from midstream.core.routing import as_typed
+from midstream.core.routing import as_typed, living
 from midstream.core.run import InputRecord, Run
 from midstream.core.summaries import INTERRUPTED
 from midstream.language.errors import with_hint
@@ -65,6 +65,8 @@ class TalkEvents:
             self._questions.setdefault((run.id, question.id), question)
         for record in run.inbox.undelivered:
             self._inputs.setdefault((run.id, record.id), record)
+        for each in (run, *living(run)):
+            self._epochs.setdefault((run.id, each.branch.path), each.halt.epoch)
 
     def forget(self, run: str) -> None:
         """Forget what a run that has ended will not need any more."""

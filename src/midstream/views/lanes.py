@@ -23,7 +23,7 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     `path` is where in the run it stands, `about` the item it is for, shortened ("": for none).
     `is_parked`: only a person can move it on. `is_stalled`: its run stands still. The run's own lane has
     the path ""; one of another run than the active one says which by its `label`. `tokens` are those its
-    agents have written in this visit to its state.
+    agents have written in this visit to its state, the `step` of the run.
     """
 
     run: str
@@ -37,6 +37,7 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     is_stalled: bool = False
     label: str = ""
     tokens: int = 0
+    step: int = 0
 
 
 def lanes(run: Run) -> tuple[Lane, ...]:
@@ -54,6 +55,7 @@ def lanes(run: Run) -> tuple[Lane, ...]:
             until=until_of(branch),
             is_parked=branch.is_parked,
             tokens=_written(branch),
+            step=branch.visit.step,
         )
         for branch in living(run)
         if branch.visit.phase not in AROUND
@@ -119,6 +121,7 @@ def _own_lane(run: Run, *, label: str) -> Lane | None:
         until=stands.until,
         label=label,
         tokens=_written(run),
+        step=run.visit.step,
     )
 
 
