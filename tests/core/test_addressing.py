@@ -258,9 +258,22 @@ def test_every_branch_at_work_has_a_line_but_those_with_branches_of_their_own() 
 
     assert lanes(run) == (
         Lane(
-            run="r", path="left", state="left", doing="waits for #1", agent="dude", is_parked=True
+            run="r",
+            path="left",
+            state="left",
+            doing="waits for #1",
+            agent="dude",
+            is_parked=True,
+            step=1,
         ),
-        Lane(run="r", path="right", state="right", doing="critic is thinking", agent="critic"),
+        Lane(
+            run="r",
+            path="right",
+            state="right",
+            doing="critic is thinking",
+            agent="critic",
+            step=1,
+        ),
     )
     assert [lane.path for lane in lanes(nested())] == ["outer/a", "outer/b", "other"]
     assert lanes(go(nested(), Halt())[0]) == ()
