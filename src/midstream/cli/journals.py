@@ -23,7 +23,7 @@ from midstream.config.private_files import make_private
 from midstream.core.costs import counted
 from midstream.language.errors import UserMistake
 from midstream.runtime.engine.journal_copy import Copied, copied, put_away
-from midstream.runtime.storage import Placement, Pool, Store
+from midstream.runtime.storage import Placement, Store
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import HANGUPS, run_until_signalled
 
@@ -101,7 +101,7 @@ def prune(options: Options, days: float, archive: str | None, dry_run: bool) -> 
                 kept = opened
             doing = put_away(journal.store, kept, before, _own_placement(), is_dry=dry_run)
             done = await _told(options, doing)
-            if isinstance(journal.store, Pool) and not dry_run:
+            if not dry_run:
                 swept = Swept(contents=await journal.store.sweep())
                 words = f"Deleted: {counted(swept.contents, 'file')} that nothing names any more."
                 answer(options, swept, *([words] if swept.contents else []))

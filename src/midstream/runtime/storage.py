@@ -8,7 +8,7 @@ that passes `midstream.testing.store_contracts.StoreContract` is one; those of `
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -149,7 +149,7 @@ class Catalogue(Protocol):
     async def forget(self, run: str) -> None:
         """Delete a run that has ended, with its words and snapshots. All or nothing; there is no way back.
 
-        Contents in the blob store stay: others may name them. See `Pool.sweep`.
+        Contents in the blob store stay: others may name them. See `Store.sweep`.
 
         Raises:
             UserMistake: there is no such run, it has not ended, or runs that were forked from it are here.
@@ -458,15 +458,6 @@ class Pool(Protocol):
     def told(self) -> AbstractContextManager[asyncio.Queue[str]]:
         """Give what this owner is told. First, and whenever something may have been missed, ""."""
 
-    async def sweep(self) -> int:
-        """Delete contents of the blob store that nothing kept names any more; return how many.
-
-        What somebody has put within a week stays: it may be about to be named.
-
-        Raises:
-            WorldTrouble: some may be left.
-        """
-
     def now(self) -> float:
         """Return the time all workers agree on, in seconds since 1970, whatever a machine's clock says."""
 
@@ -494,6 +485,34 @@ def named_by(contents: bytes) -> set[str]:
     return keys_in(contents) if contents[:1] in (b"{", b"[") else set()
 
 
+SWEPT_DAYS: Final = 7
+"""Days for which contents stay that nobody has put meanwhile and nothing names."""
+
+
+def still_named(
+    contents: Iterable[tuple[str, bool, Collection[str]]], named: Iterable[str]
+) -> set[str]:
+    """Return the keys that facts and words name, or young contents, or contents that are named themselves.
+
+    Args:
+        contents: of each that may name others its key, whether it is old, and the keys it names.
+        named: the keys in all facts and words, which are looked at after the contents.
+    """
+    names: dict[str, Collection[str]] = {}
+    todo: set[str] = set()
+    for key, is_old, keys in contents:
+        names[key] = keys
+        if not is_old:
+            todo.update(keys)
+    todo.update(named)
+    seen: set[str] = set()
+    while todo:
+        key = todo.pop()
+        seen.add(key)
+        todo.update(each for each in names.get(key, ()) if each not in seen)
+    return seen
+
+
 class Store(Journal, Catalogue, Inbox, Ownership, Snapshots, BlobStore, Protocol):
     """Everything that keeps runs, in one place."""
 
@@ -508,6 +527,15 @@ class Store(Journal, Catalogue, Inbox, Ownership, Snapshots, BlobStore, Protocol
             timeout_s: how long to wait at most.
             runs: wait for what is written of these runs, sent to them, or who runs them; None: of
                 any. A store may return for others, too.
+        """
+
+    async def sweep(self) -> int:
+        """Delete contents of the blob store that nothing kept names any more; return how many.
+
+        What somebody has put within a week stays: it may be about to be named.
+
+        Raises:
+            WorldTrouble: some may be left.
         """
 
     async def aclose(self) -> None:

@@ -8,17 +8,18 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from midstream.config.portable import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW
+from midstream.config.portable import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, lock_file
 from midstream.config.private_files import make_private
 from midstream.language.errors import JournalFull, WorldTrouble
+from midstream.runtime.storage import SWEPT_DAYS, named_by
 from midstream.store.refusals import contents_missing
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 _BEGINNING = re.compile(r"[0-9a-f]{8,63}")
-_GIVEN_UP_S = 86_400.0
+_DAY_S = 86_400.0
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 
 
@@ -45,11 +46,13 @@ class FileBlobStore:
             JournalFull: there is no room. Nothing was kept.
             WorldTrouble: it cannot be written.
         """
-        if self._whole(key) is not None:
-            return
         self._require_there()
         try:
-            self._write(key, data)
+            with self._locked(is_shared=True):
+                if self._whole(key) is None:
+                    self._write(key, data)
+                elif not self._is_shared:
+                    os.utime(self._path(key))
         except OSError as error:
             kind = JournalFull if error.errno in _NO_ROOM else WorldTrouble
             raise kind(
@@ -81,13 +84,41 @@ class FileBlobStore:
                 self._path(key).unlink(missing_ok=True)
             for path in self._folder.glob("*.tmp"):
                 with contextlib.suppress(FileNotFoundError):  # it is whole by now, under its name
-                    if path.stat().st_mtime < time.time() - _GIVEN_UP_S:
+                    if path.stat().st_mtime < time.time() - _DAY_S:
                         path.unlink()
         except OSError as error:
-            raise WorldTrouble(
-                f"Contents in {self._folder} cannot be deleted: {error.strerror or error}.",
-                hint=f"Make {self._folder} writable.",
-            ) from error
+            raise self._left(error) from error
+
+    def old(self) -> set[str]:
+        """Return the keys of what nobody has put for `SWEPT_DAYS`."""
+        return {path.name for path in self._paths() if _is_old(path)}
+
+    def naming(self) -> Iterator[tuple[str, bool, set[str]]]:
+        """Yield of contents that may name others the key, whether they are old, and the keys they name."""
+        for path in self._paths():
+            with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+                is_old = _is_old(path)
+                if named := named_by(file.read(1) and path.read_bytes()):
+                    yield path.name, is_old, named
+
+    def delete_old(self, keys: Collection[str]) -> int:
+        """Delete those of some contents that nobody has put meanwhile; return how many.
+
+        Raises:
+            WorldTrouble: some are left.
+        """
+        gone = 0
+        for key in keys:
+            try:
+                with self._locked(is_shared=False):
+                    if _is_old(self._path(key)):
+                        self._path(key).unlink()
+                        gone += 1
+            except FileNotFoundError:
+                continue  # another process sweeps, too
+            except OSError as error:
+                raise self._left(error) from error
+        return gone
 
     def sweep(self, is_alive: Callable[[str], bool]) -> None:
         """Remove what owners that have died were in the middle of writing."""
@@ -95,6 +126,34 @@ class FileBlobStore:
             if not is_alive(path.name.split(".")[0]):
                 with contextlib.suppress(OSError):
                     path.unlink()
+
+    def _left(self, error: OSError) -> WorldTrouble:
+        return WorldTrouble(
+            f"Contents in {self._folder} cannot be deleted: {error.strerror or error}.",
+            hint=f"Make {self._folder} writable.",
+        )
+
+    def _paths(self) -> Iterator[Path]:
+        return (path for path in self._folder.glob("??/*") if _KEY.fullmatch(path.name))
+
+    @contextlib.contextmanager
+    def _locked(self, *, is_shared: bool) -> Iterator[None]:
+        """Let nobody delete what is old while it is put, so that it is young by then, or written anew.
+
+        What machines share needs no such lock: there the rows of the database are locked.
+        """
+        if self._is_shared:
+            yield
+            return
+        if not self._folder.is_dir():
+            make_private(self._folder)
+        flags = os.O_CREAT | os.O_RDWR | O_CLOEXEC | O_NOFOLLOW
+        lock = os.open(self._folder / "lock", flags, 0o600)
+        try:
+            lock_file(lock, is_shared=is_shared)
+            yield
+        finally:
+            os.close(lock)
 
     def _require_there(self) -> None:
         if self._is_shared and not self._folder.is_dir():
@@ -152,6 +211,10 @@ class FileBlobStore:
         folder.mkdir(mode=0o700, exist_ok=True)
         _flush_folder(self._folder.parent)
         _flush_folder(self._folder)
+
+
+def _is_old(path: Path) -> bool:
+    return path.stat().st_mtime < time.time() - SWEPT_DAYS * _DAY_S
 
 
 def _flush_folder(folder: Path) -> None:

@@ -1,8 +1,8 @@
 """The other tables: the listing, the inbox, the leases and the snapshots.
 
-Every function but `listing`, `matching`, `run`, `lineage`, `posted`, `mail`, `undelivered`, `kept_pages`
-and `newest_snapshot` writes, inside a transaction of the writing thread, and raises a refusal only before
-it has written anything.
+Every function but `listing`, `matching`, `run`, `lineage`, `posted`, `named`, `mail`, `undelivered`,
+`kept_pages` and `newest_snapshot` writes, inside a transaction of the writing thread, and raises a refusal
+only before it has written anything.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,7 +13,7 @@ import apsw
 import msgspec
 
 from midstream.language.errors import WorldTrouble
-from midstream.runtime.storage import Claim, KeptRun, Mail, Place, RunKind
+from midstream.runtime.storage import Claim, KeptRun, Mail, Place, RunKind, keys_in
 from midstream.store import facts
 from midstream.store.encoding import mail_body, seal
 from midstream.store.facts import (
@@ -172,6 +172,15 @@ def posted(connection: apsw.Connection, run: str) -> list[Mail]:
     """Return every message to a run, the oldest first. Damaged ones are left out."""
     rows = connection.execute(f"select {_COLUMNS} from inbox where run=? order by number", (run,))  # nosec B608  # columns of ours
     return [mail for row in rows if (mail := _mail_in(row)) is not None]
+
+
+def named(connection: apsw.Connection) -> set[str]:
+    """Return what may be keys of the blob store in all facts and messages."""
+    found: set[str] = set()
+    for table in ("facts", "inbox"):
+        for (body,) in connection.execute(f"select cast(body as blob) from {table}"):  # nosec B608
+            found |= keys_in(body)
+    return found
 
 
 def deliver(connection: apsw.Connection, run: str, id: str) -> None:

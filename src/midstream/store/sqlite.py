@@ -24,7 +24,17 @@ import apsw
 
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError, WorldTrouble
-from midstream.runtime.storage import MATCHES, NO_PAGES, PAGE, Claim, KeptRun, Mail, Place, RunKind
+from midstream.runtime.storage import (
+    MATCHES,
+    NO_PAGES,
+    PAGE,
+    Claim,
+    KeptRun,
+    Mail,
+    Place,
+    RunKind,
+    still_named,
+)
 from midstream.store import facts as journal
 from midstream.store import rows, schema
 from midstream.store.blob_store import FileBlobStore
@@ -299,6 +309,17 @@ class SqliteStore:
     async def get(self, key: str) -> bytes:
         """Return the data of a key."""
         return await in_thread(partial(self._blobs.get, key), name="midstream-blobs")
+
+    async def sweep(self) -> int:
+        """Delete contents that nothing names any more; return how many."""
+        old = await in_thread(self._blobs.old, name="midstream-sweep")
+        if not old:
+            return 0
+        naming = await in_thread(lambda: [*self._blobs.naming()], name="midstream-sweep")
+        named = still_named(naming, await self._reader.submit(rows.named))
+        # What was read is the journal's, not that of a file which has taken its place.
+        await self._writer.submit(lambda _: None)
+        return await in_thread(lambda: self._blobs.delete_old(old - named), name="midstream-sweep")
 
     # --- the whole ------------------------------------------------------------------------------
 

@@ -11,11 +11,11 @@ from itertools import chain
 from typing import Final
 
 from midstream.language.errors import WorldTrouble
-from midstream.runtime.storage import keys_in, named_by
+from midstream.runtime.storage import SWEPT_DAYS, keys_in, named_by, still_named
 from midstream.store.postgres.blobs import HERE, Blobs
 from midstream.store.postgres.link import Connection, Link, Row
 
-_OLD: Final = "put_at < clock_timestamp() - interval '7 days'"
+_OLD: Final = f"put_at < clock_timestamp() - interval '{SWEPT_DAYS} days'"
 
 _PAGE: Final = 1000
 """Rows of a page of facts: the server looks through one in well under the time that an answer may take."""
@@ -52,20 +52,9 @@ def sweep(link: Link, blobs: Blobs | None) -> int:
     }
     if not unnamed:
         return 0
-    names: dict[str, Collection[str]] = {}
-    todo: set[str] = set()
-    for key, is_old, named in chain(_named_elsewhere(link), _named_here(link)):
-        names[key] = named
-        if not is_old:
-            todo.update(named)
-    for body in chain(_bodies(link), _words(link)):
-        todo |= keys_in(body)
-    seen: set[str] = set()
-    while todo:
-        key = todo.pop()
-        seen.add(key)
-        todo.update(each for each in names.get(key, ()) if each not in seen)
-    gone = sorted(unnamed.keys() - seen)
+    contents = chain(_named_elsewhere(link), _named_here(link))
+    named = (key for body in chain(_bodies(link), _words(link)) for key in keys_in(body))
+    gone = sorted(unnamed.keys() - still_named(contents, named))
     if any(unnamed[key] for key in gone):
         link.do(_require_home)
     return sum(_deleted(link, blobs, gone[at : at + _FEW]) for at in range(0, len(gone), _FEW))
