@@ -288,3 +288,22 @@ async def test_branches_are_tool_calls_with_their_own_text(work: Path) -> None:
     ends = [each for each in editor.told("tool_call_update") if each.get("status")]
     assert [each["status"] for each in ends] == ["completed", "completed"]
     assert all("Hello." in each["content"][0]["content"]["text"] for each in ends)
+
+
+async def test_an_editor_is_told_that_its_session_waits_for_the_journal_and_goes_on(
+    home: Path, work: Path
+) -> None:
+    gate = Gate()
+    async with talking(Reply(chunks=("One ", "two"), gate=gate, gate_after=1)) as (editor, _):
+        session = await editor.opened(work)
+        first = editor.begin(session, "count")
+        await editor.until(lambda e: "One" in e.text())
+        journal, away = home / "state/journal.db", home / "away"
+        journal.rename(away)
+        gate.open()
+        await editor.until(lambda e: "*It waits: " in e.text())
+        away.rename(journal)
+
+        assert await first == "end_turn"
+        assert "journal.db is gone" in editor.text()
+        assert editor.text().endswith("*The journal works again: it goes on.*")

@@ -180,6 +180,12 @@ class Updates:
                 yield self._told(f"*Stopped: {sanitized(event.reason)}*")
             case e.RunSuspended():
                 yield self._told(f"*Suspended ({event.reason}): your next words let it go on.*")
+            case n.JournalStalled():
+                yield self._told(f"*It waits: {_line(event.error, event.hint)}*")
+            case n.JournalWorks():
+                yield self._told("*The journal works again: it goes on.*")
+            case n.RunTaken():
+                yield self._told("*It goes on in another process.*")
             case e.RunRenamed():
                 yield m.SessionInfoUpdate(title=sanitized(event.name) or None)
 
