@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from midstream.language.json_text import parse
 from midstream.language.lint import lint_workflow
-from midstream.language.lint_graph import circles
 from midstream.language.lint_schema import KEYWORDS, check_schema, check_value
 from midstream.language.problem import Problem, Report
 from midstream.language.spec import Role
+from midstream.language.walks import circles
 from midstream.tools.validation import validate
 
 # --- schemas ------------------------------------------------------------------------------------
@@ -106,6 +106,12 @@ def test_circles_are_the_states_that_come_back_to_themselves(ahead: dict[str, li
         if name in behind(name)
     }
     assert {frozenset(circle) for circle in circles(ahead)} == expected
+
+
+def test_a_circle_may_be_longer_than_pythons_stack() -> None:
+    long = {f"s{n}": [f"s{n + 1}"] for n in range(20_000)} | {"s20000": ["s0"]}
+
+    assert [len(circle) for circle in circles(long)] == [20_001]
 
 
 # --- data ---------------------------------------------------------------------------------------

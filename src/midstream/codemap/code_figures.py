@@ -18,11 +18,13 @@ from typing import TypeAlias
 
 import msgspec
 
-from midstream.codemap.file_imports import EXACT, find_go_modules, read_imports, resolve_imports
-from midstream.codemap.import_graph import (
-    find_cycles,
+from midstream.codemap.file_imports import (
+    EXACT,
+    find_go_modules,
     name_modules,
     python_imports,
+    read_imports,
+    resolve_imports,
 )
 from midstream.codemap.source_files import (
     NOT_CODE,
@@ -31,6 +33,7 @@ from midstream.codemap.source_files import (
     list_files,
     read_source,
 )
+from midstream.language.walks import circles
 
 MAX_FILES = 5_000
 DEADLINE_S = 80.0
@@ -365,13 +368,13 @@ def _imports(
     }
     languages = {one.language for one in read if one.path in names or one.path in written}
     by = sorted(Counter(chain(*graph.values())).items(), key=lambda item: (-item[1], item[0]))
-    rings = find_cycles(graph)
+    rings = sorted(map(sorted, circles(graph)), key=lambda ring: (-len(ring), ring))
     return Imports(
         languages=tuple(sorted(languages)),
         modules=len(graph),
         edges=sum(map(len, graph.values())),
         cycle_count=len(rings) if graph else None,
-        cycles=tuple(cycle[:MAX_CYCLE_SHOWN] for cycle in rings[:top]),
+        cycles=tuple(tuple(ring[:MAX_CYCLE_SHOWN]) for ring in rings[:top]),
         most_imported=tuple(Imported(module=module, by=count) for module, count in by[:top]),
     )
 

@@ -1,20 +1,23 @@
 """Which files of a folder import which others, read off their text: nothing is imported or run.
 
-Python goes through `import_graph`, on the import statements alone: a file's whole syntax tree takes a
-hundred times as long. JavaScript, TypeScript, Go, Rust and Java are parsed by tree-sitter, so that what
-stands in a string or a comment is no import. Of other languages the imports that name files of the
-folder are looked up by patterns: good enough to say what matters most, not to be counted (`EXACT`).
+Python is read by its syntax tree, for a map on the import statements alone: a file's whole tree takes a
+hundred times as long. Each import of it counts, also one inside a function or under `TYPE_CHECKING`: that
+hides a dependency, it does not remove it. JavaScript, TypeScript, Go, Rust and Java are parsed by
+tree-sitter, so that what stands in a string or a comment is no import. Of other languages the imports
+that name files of the folder are looked up by patterns: good enough to say what matters most, not to be
+counted (`EXACT`).
 """
 
+import ast
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from midstream.codemap.import_graph import name_modules, python_imports
 from midstream.codemap.source_files import read_regular
 
 if TYPE_CHECKING:
@@ -343,3 +346,78 @@ def _crate_name(root: str) -> str:
     """Return what other crates call the one that begins in a folder: its folder's name."""
     folder = posixpath.dirname(root) if posixpath.basename(root) == "src" else root
     return posixpath.basename(folder).replace("-", "_")
+
+
+# --- Python ---------------------------------------------------------------------------------------
+
+
+def name_modules(paths: Iterable[str]) -> dict[str, str]:
+    """Return the module name of each `.py` path, by path.
+
+    A package is the longest chain of folders with an `__init__.py`; a file outside any is named
+    after itself. Of two files with one name the first in sorted order has it.
+    """
+    known = sorted(path for path in paths if path.endswith(".py"))
+    packages = {str(PurePosixPath(path).parent) for path in known if path.endswith("/__init__.py")}
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for path in known:
+        name = _module_name(PurePosixPath(path), packages)
+        if name and name not in taken:
+            taken.add(name)
+            names[path] = name
+    return names
+
+
+def _module_name(path: PurePosixPath, packages: Collection[str]) -> str:
+    parts = [] if path.name == "__init__.py" else [path.stem]
+    folder = path.parent
+    while str(folder) in packages:
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(parts)
+
+
+def python_imports(
+    source: str, *, module: str, is_package: bool, known: Collection[str]
+) -> set[str]:
+    """Return the known modules that a module's source imports, itself left out.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: the source is not this Python's.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = ast.parse(source)
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            wanted: Iterator[str] = (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _base(node, module, is_package)
+            wanted = (f"{base}.{alias.name}" for alias in node.names)
+        else:
+            continue
+        found.update(nearest for name in wanted if (nearest := _known_prefix(name, known)))
+    return found - {module}
+
+
+def _base(node: ast.ImportFrom, module: str, is_package: bool) -> str:
+    """Return the package a `from ... import` starts at; leading dots climb from the module's own.
+
+    Climbing above the top package leads nowhere: "".
+    """
+    if not node.level:
+        return node.module or ""
+    package = module.split(".") if is_package else module.split(".")[:-1]
+    if node.level > len(package):
+        return ""
+    climbed = package[: len(package) - (node.level - 1)]
+    return ".".join([*climbed, *([node.module] if node.module else [])])
+
+
+def _known_prefix(name: str, known: Collection[str]) -> str:
+    """Return the longest leading part of a dotted name that is a module, "" for none."""
+    while name and name not in known:
+        name = name.rpartition(".")[0]
+    return name

@@ -5,7 +5,7 @@ is true, else to `next`, else to `stop`. Only a script knows what a handler retu
 can be reached, every state may be.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 from midstream.language.errors import clip, nearest
 from midstream.language.expressions import BadExpression, compiled
@@ -23,6 +23,7 @@ from midstream.language.lint_scopes import (
 )
 from midstream.language.names import INTERRUPTED, RESUME, START, STOP
 from midstream.language.problem import Report
+from midstream.language.walks import circles, reached
 
 _ENDS = {START: "where the workflow begins", STOP: "where it ends"}
 _BOUNDS = ("max_visits", "budget", "ask", "awaits_input")
@@ -220,13 +221,8 @@ def _check_ending(ways: Ways, roots: tuple[str, ...], is_branch: bool, report: R
         for target in following[name]:
             before.setdefault(target, []).append(name)
     # Backwards from the ends, so that each state is looked at once and not once a way to it.
-    todo = list(ends)
-    while todo:
-        for name in before.get(todo.pop(), ()):
-            if name not in ends:
-                ends.add(name)
-                todo.append(name)
-    lost = [name for name in states if name in found and name not in ends]
+    ending = reached(ends, lambda name: before.get(name, ()))
+    lost = [name for name in states if name in found and name not in ending]
     if lost:
         message = f'no way leads from here to "stop": {_listed(lost)}.'
         report.warning(states[lost[0]], message)
@@ -267,48 +263,3 @@ def _counts_visits(transition: Node) -> bool:
     except BadExpression:
         return True  # reported already
     return any(name.split(".")[0] == "visits" for name in names)
-
-
-# --- circles: strongly connected components, after Tarjan (1972), without recursion --------------
-
-
-def circles(ahead: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Return the sets of states that all lead to each other; `ahead` says what follows each.
-
-    A state alone is one only if it leads to itself.
-    """
-    found: list[list[str]] = []
-    number: dict[str, int] = {}
-    low: dict[str, int] = {}
-    path: list[str] = []
-    on_path: set[str] = set()
-    walk: list[tuple[str, Iterator[str]]] = []
-
-    def enter(name: str) -> None:
-        number[name] = low[name] = len(number)
-        path.append(name)
-        on_path.add(name)
-        walk.append((name, iter(ahead[name])))
-
-    for root in ahead:
-        if root not in number:
-            enter(root)
-        while walk:
-            name, following = walk[-1]
-            target = next(following, None)
-            if target is None:
-                walk.pop()
-                if walk:
-                    low[walk[-1][0]] = min(low[walk[-1][0]], low[name])
-                # Nothing in it leads back to what was entered before it: it begins a set of its own.
-                if low[name] == number[name]:
-                    at = path.index(name)
-                    found.append(path[at:])
-                    on_path.difference_update(path[at:])
-                    del path[at:]
-            # A file may have thousands of states in a row: more than Python's stack has frames.
-            elif target in ahead and target not in number:
-                enter(target)
-            elif target in on_path:
-                low[name] = min(low[name], number[target])
-    return [group for group in found if len(group) > 1 or group[0] in ahead[group[0]]]

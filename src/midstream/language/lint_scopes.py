@@ -16,6 +16,7 @@ from midstream.language.json_text import Node
 from midstream.language.names import STOP, UNTYPABLE
 from midstream.language.problem import Report
 from midstream.language.spec import Role, ToolSpec
+from midstream.language.walks import reached
 
 WORK = ("agent", "tool", "ask", "wait", "parallel", "for_each", "workflow")
 """The keys of a state that are work: a state has one of them or none."""
@@ -316,12 +317,9 @@ class Ways:
         self, roots: Iterable[str], *, has_branches: bool = True, has_words: bool = True
     ) -> dict[str, None]:
         """Return the names of the states that can be reached from some, these included."""
-        todo = [name for name in roots if name in self.states]
-        found = dict.fromkeys(todo)
-        while todo:
-            name = todo.pop()
-            for target in self.targets(name, has_branches=has_branches, has_words=has_words):
-                if target in self.states and target not in found:
-                    found[target] = None
-                    todo.append(target)
-        return found
+
+        def ahead(name: str) -> list[str]:
+            found = self.targets(name, has_branches=has_branches, has_words=has_words)
+            return [target for target in found if target in self.states]
+
+        return reached((name for name in roots if name in self.states), ahead)

@@ -3,8 +3,8 @@ meanwhile do. Read off the same machine that is drawn (`graph`).
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
 
 import msgspec
 
@@ -14,6 +14,7 @@ from midstream.language.expressions import compiled
 from midstream.language.names import INTERRUPTED, STOP, ErrorKind, Json, Policy
 from midstream.language.plan import branches_of
 from midstream.language.spec import Ask, Budget, Definition, State, Transition, Workflow
+from midstream.language.walks import circles, reached
 from midstream.safety.capability import quoted
 from midstream.views.amounts import seconds_words
 from midstream.views.cells import clipped, one_line, row_of, wrapped
@@ -280,25 +281,19 @@ _TROUBLE: dict[NodeKind, ErrorKind] = {
 """The kind of error that the work of a state comes to."""
 
 
-def _outside_branches(graph: Graph) -> set[str]:
+def _outside_branches(graph: Graph) -> Collection[str]:
     """Return the states the run itself enters: those of branches alone end a branch, not the run."""
     resumes = (edge.target for edge in graph.edges if edge.kind == "resume")
-    begun = [edge for edge in graph.edges if edge.kind != "branch"]
-    return _reached([graph.entry, *filter(None, [graph.resume, *resumes])], begun)
+    onward = _onward(edge for edge in graph.edges if edge.kind != "branch")
+    starts = [graph.entry, *filter(None, [graph.resume, *resumes])]
+    return reached(starts, lambda name: onward.get(name, ()))
 
 
-def _reached(starts: Iterable[str], edges: Iterable[Edge]) -> set[str]:
-    """Return the states that edges lead to from some, those included."""
-    onward: dict[str, list[str]] = {}
+def _onward(edges: Iterable[Edge]) -> dict[str, list[str]]:
+    """Return what edges lead to, by where they begin."""
+    found: dict[str, list[str]] = {}
     for edge in edges:
-        onward.setdefault(edge.source, []).append(edge.target)
-    found: set[str] = set()
-    todo = [*starts]
-    while todo:
-        name = todo.pop()
-        if name not in found:
-            found.add(name)
-            todo += onward.get(name, ())
+        found.setdefault(edge.source, []).append(edge.target)
     return found
 
 
@@ -354,16 +349,13 @@ def _unbounded(workflow: Workflow, graph: Graph) -> Iterator[str]:
         for state in workflow.states
         if state.max_visits is not None or any(map(_counts_visits, state.transitions))
     }
-    free = [
+    free = _onward(
         edge
         for edge in graph.edges
         if edge.kind != "resume" and edge.source not in bounded and edge.target not in bounded
-    ]
-    circling = [
-        name
-        for name in dict.fromkeys(edge.source for edge in free)
-        if name in _reached([edge.target for edge in free if edge.source == name], free)
-    ]
+    )
+    inside = set(chain.from_iterable(circles(free)))
+    circling = [name for name in free if name in inside]
     if circling:
         yield (
             f"Nothing in the file bounds how often it goes round through "

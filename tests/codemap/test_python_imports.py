@@ -1,13 +1,8 @@
-"""The import graph is read off the syntax: names, relative imports, cycles."""
+"""What Python imports is read off the syntax: names, relative imports."""
 
 import pytest
 
-from midstream.codemap.import_graph import (
-    Graph,
-    find_cycles,
-    name_modules,
-    python_imports,
-)
+from midstream.codemap.file_imports import name_modules, python_imports
 
 KNOWN = {"shop", "shop.cart", "shop.prices", "shop.tax", "shop.tax.vat", "tool"}
 
@@ -57,24 +52,3 @@ def test_a_plain_modules_dots_start_at_its_package() -> None:
 
 def test_an_odd_escape_in_the_source_warns_nobody() -> None:
     assert python_imports(r'x = "\d"', module="a", is_package=False, known=KNOWN) == set()
-
-
-def test_modules_that_reach_each_other_are_one_cycle() -> None:
-    graph = {
-        "a": ("b",),
-        "b": ("c", "lone"),
-        "c": ("a",),
-        "lone": (),
-        "x": ("y",),
-        "y": ("x", "a"),
-    }
-
-    assert find_cycles(graph) == (("a", "b", "c"), ("x", "y"))
-
-
-def test_a_chain_longer_than_the_stack_is_walked() -> None:
-    long: Graph = {f"m{n:05}": (f"m{n + 1:05}",) for n in range(20_000)} | {"m20000": ("m00000",)}
-
-    (cycle,) = find_cycles(long)
-
-    assert len(cycle) == 20_001
