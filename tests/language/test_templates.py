@@ -118,7 +118,7 @@ def test_json_is_filled_in_depth_but_for_its_keys() -> None:
 def test_the_paths_and_their_places_are_known() -> None:
     template = compiled("${input} and\n${common_data.a.b?x}, $${no}")
 
-    assert template.paths == ("input", "common_data.a.b")
+    assert [place.path for place in template.places] == ["input", "common_data.a.b"]
     assert [(place.default, place.column) for place in template.places] == [(None, 1), ("x", 14)]
 
 
@@ -261,7 +261,7 @@ def test_what_is_put_in_is_never_read(value: str, around: str) -> None:
 def test_doubled_dollars_write_any_text(text: str) -> None:
     written = compiled(text.replace("${", "$${"))
 
-    assert written.paths == ()
+    assert written.places == ()
     assert written.text(look_up) == text
 
 

@@ -73,11 +73,6 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(part for part in self.parts if isinstance(part, Place))
 
     @property
-    def paths(self) -> tuple[str, ...]:
-        """Return the path of each place, in order."""
-        return tuple(place.path for place in self.places)
-
-    @property
     def is_value(self) -> bool:
         """Return whether the text is one place and nothing else, so that `fill` keeps its type."""
         return len(self.parts) == 1 and isinstance(self.parts[0], Place)

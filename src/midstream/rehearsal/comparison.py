@@ -124,10 +124,7 @@ def _other_way(
 ) -> Difference | None:
     """Return how the states that the run, or a branch of it, has entered are others."""
     got = driver.fake.states(branch)
-    number = next(
-        (n for n, pair in enumerate(zip(expected, got, strict=False)) if pair[0] != pair[1]),
-        min(len(expected), len(got)),
-    )
+    number = _parting(expected, got)
     is_same = number == len(got) and (number == len(expected) or not is_end)
     if is_same:
         return None
@@ -142,6 +139,12 @@ def _other_way(
         if number < len(got)
         else standing_in_words(driver.fake.run, list(driver.fake.life.standing.values())),
     )
+
+
+def _parting(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return the number of the first item in which two differ, from 0; the shorter one may end there."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (this, that) in pairs if this != that), min(len(one), len(other)))
 
 
 def _state(states: Sequence[str], number: int) -> str:
@@ -183,10 +186,7 @@ def _other_message(expected: form.Expected, run: Run) -> Difference | None:
         now = run.contexts.get(context, ())
         if now == recorded:
             continue
-        pairs = zip(recorded, now, strict=False)
-        number = next(
-            (n for n, pair in enumerate(pairs) if pair[0] != pair[1]), min(len(recorded), len(now))
-        )
+        number = _parting(recorded, now)
         return Difference(
             step=None,
             about=f"message {number + 1} of the context {context}",
@@ -204,9 +204,5 @@ def _part(value: Json, other: Json) -> str:
     """Return a value in a line, from a little before the place where two texts part."""
     if not (isinstance(value, str) and isinstance(other, str)):
         return clipped(as_json(value))
-    pairs = zip(value, other, strict=False)
-    at = next(
-        (n for n, pair in enumerate(pairs) if pair[0] != pair[1]), min(len(value), len(other))
-    )
-    start = max(0, at - 30)
+    start = max(0, _parting(value, other) - 30)
     return clipped(f"{'...' if start else ''}{value[start:]}")

@@ -4,6 +4,7 @@ Where it can be disturbed, and how, stands first: the names of the points.
 """
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, get_args
 
@@ -25,21 +26,6 @@ from midstream.runtime.ports import ModelRequest
 Kind: TypeAlias = Literal["interrupt", "aside", "kill", "both"]
 Moment: TypeAlias = Literal["lost", "kept", "flying"]
 
-_KINDS: dict[str, Kind] = {each: each for each in get_args(Kind)}
-_MOMENTS: dict[str, Moment] = {each: each for each in get_args(Moment)}
-
-
-class Then(msgspec.Struct, frozen=True, kw_only=True):
-    """A second disturbance: at the `nth` append (`lost`, `kept`) or wait (`flying`) after the first."""
-
-    kind: Kind
-    nth: int
-    moment: Moment = "kept"
-
-    def __str__(self) -> str:
-        """Return its part of a point's name."""
-        return _named(self.kind, self.nth, self.moment)
-
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
     """One disturbance of a rehearsal, or two.
@@ -47,18 +33,24 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     `seq` is a fact's number. `lost`: what it tells of has happened, and is not kept. `kept`: right
     after it was kept, before anything follows. `flying`: what follows it is under way. `aside`: words
     to one of the branches that are under way. `both`: an interruption while things are under way, and a
-    kill as soon as the halt waits for something. `then`: and later another.
+    kill as soon as the halt waits for something. `then`: and another, at the append (`lost`, `kept`) or
+    wait (`flying`) after the first that its `seq` counts.
     """
 
     kind: Kind
     seq: int
     moment: Moment = "kept"
-    then: Then | None = None
+    then: "Point | None" = None
 
     def __str__(self) -> str:
         """Return the point's name, such as `kill:17` or `interrupt:4:flying+kill:2:lost`."""
+        moment = "" if self.moment == "kept" else f":{self.moment}"
         then = "" if self.then is None else f"+{self.then}"
-        return f"{_named(self.kind, self.seq, self.moment)}{then}"
+        return f"{self.kind}:{self.seq}{moment}{then}"
+
+
+_KINDS, _MOMENTS = "|".join(get_args(Kind)), "|".join(get_args(Moment))
+_NAME = re.compile(rf"(?P<kind>{_KINDS}):(?P<seq>\d{{1,9}})(:(?P<moment>{_MOMENTS})?)?", re.ASCII)
 
 
 def point_named(name: str) -> Point:
@@ -67,34 +59,22 @@ def point_named(name: str) -> Point:
     Raises:
         UserMistake: it is none.
     """
-    first, plus, second = name.partition("+")
-    kind, seq, moment = _parts(name, first)
-    if not plus:
-        return Point(kind=kind, seq=seq, moment=moment)
-    after, nth, when = _parts(name, second)
-    if "both" in (kind, after) or nth == 0:
-        raise _no_point(name)
-    return Point(kind=kind, seq=seq, moment=moment, then=Then(kind=after, nth=nth, moment=when))
-
-
-def _parts(name: str, part: str) -> tuple[Kind, int, Moment]:
-    kind, _, rest = part.partition(":")
-    number, _, moment = rest.partition(":")
-    is_number = number.isascii() and number.isdigit()
-    if kind not in _KINDS or not is_number or (moment or "kept") not in _MOMENTS:
-        raise _no_point(name)
-    return _KINDS[kind], int(number), _MOMENTS[moment or "kept"]
-
-
-def _no_point(name: str) -> UserMistake:
-    return UserMistake(
+    match [_point(part) for part in name.split("+", 1)]:
+        case [Point() as point]:
+            return point
+        case [Point() as first, Point(kind="interrupt" | "aside" | "kill") as then] if (
+            first.kind != "both" and then.seq
+        ):
+            return msgspec.structs.replace(first, then=then)
+    raise UserMistake(
         f"{name!r} is not a point.",
         hint="Write one such as kill:17, interrupt:4:flying or, for two, kill:17:lost+interrupt:2.",
     )
 
 
-def _named(kind: Kind, number: int, moment: Moment) -> str:
-    return f"{kind}:{number}{'' if moment == 'kept' else f':{moment}'}"
+def _point(name: str) -> Point | None:
+    parts = _NAME.fullmatch(name)
+    return parts and msgspec.convert(parts.groupdict("kept"), Point, strict=False)
 
 
 # --- the playing ---------------------------------------------------------------------------------
@@ -126,7 +106,7 @@ class Play:
         self.driver = Driver(rehearsal, fake)
         self.broken: list[str] = []
         self.kept: list[int] = []
-        self.later: list[Then] = []
+        self.later: list[Point] = []
         self._fake = fake
         self._point = point
         self._steps = rehearsal.steps
@@ -215,7 +195,7 @@ class Play:
         if self._fired:
             self._since[moment] += 1
             nth = self._since[moment]
-            self.later += [Then(kind=kind, nth=nth, moment=moment) for kind in kinds]
+            self.later += [Point(kind=kind, seq=nth, moment=moment) for kind in kinds]
 
     def _due(self, moment: Moment, seq: int) -> Kind | None:
         """Return how the run is to be disturbed at this moment, None if not."""
@@ -223,7 +203,7 @@ class Play:
         if point is not None and not self._fired:
             return point.kind if (point.moment, point.seq) == (moment, seq) else None
         then = None if point is None or self._fired > 1 else point.then
-        is_it = then is not None and (then.moment, then.nth) == (moment, self._since[moment])
+        is_it = then is not None and (then.moment, then.seq) == (moment, self._since[moment])
         return then.kind if then is not None and is_it else None
 
     def _fire(self) -> None:
@@ -233,7 +213,7 @@ class Play:
     async def _interrupt(self, kind: Kind) -> None:
         machine = self._fake.life.machine
         assert self._point is not None
-        number = 0 if self._fired == 1 or self._point.then is None else self._point.then.nth
+        number = 0 if self._fired == 1 or self._point.then is None else self._point.then.seq
         text, id = (WORDS, INJECTED) if not number else (MORE_WORDS, INJECTED_NEXT)
         if kind == "aside":
             paths = [branch.branch.path for branch in living(machine.run)]
