@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from midstream.codemap.code_figures import Measurement, as_json, measure
+from midstream.codemap.code_figures import DEADLINE_S, Measurement, as_json, measure
 from midstream.codemap.source_files import at_most
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.runtime.ports import ToolContext
@@ -236,9 +236,9 @@ def test_files_that_hold_secrets_are_not_opened(tmp_path: Path) -> None:
 
 
 def test_when_time_is_up_the_figures_say_what_is_missing(project: Path) -> None:
-    ticks = iter(range(100))
+    ticks = itertools.count(0, DEADLINE_S / 2.5)
 
-    figures = measure(project, deadline_s=2.5, clock=lambda: next(ticks))
+    figures = measure(project, clock=lambda: next(ticks))
 
     assert figures.notes == ("2 of 5 files were looked at; the rest is not in here.",)
 

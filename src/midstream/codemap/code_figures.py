@@ -220,7 +220,6 @@ def measure(
     *,
     commits: int = 200,
     top: int = 10,
-    deadline_s: float = DEADLINE_S,
     clock: Callable[[], float] = time.monotonic,
     guard: Guard = nullcontext,
     without: Collection[str] = (),
@@ -231,12 +230,12 @@ def measure(
         root: the folder. Only regular files in it are read, links are not followed.
         commits: how far back the history is read.
         top: how many entries each list holds.
-        deadline_s: seconds after which the rest of the files is left out, and `notes` says so.
-        clock: the time in seconds.
+        clock: the time in seconds; after `DEADLINE_S` of it the rest of the files is left out, and `notes`
+            says so.
         guard: held while the functions of one file are looked for; it may raise to end that.
         without: files that are not looked at, by their paths below the folder.
     """
-    ends_at = clock() + deadline_s
+    ends_at = clock() + DEADLINE_S
     # The folder itself may be named by a link; below it none is followed.
     root = root.resolve()
     left_out = frozenset(without)

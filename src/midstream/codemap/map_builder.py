@@ -60,7 +60,6 @@ def draw_map(
     wanted: Wanted,
     *,
     without: Collection[str] = (),
-    deadline_s: float = DEADLINE_S,
     clock: Callable[[], float] = time.monotonic,
     kept: Path | None = None,
 ) -> str:
@@ -70,11 +69,11 @@ def draw_map(
         root: the folder. Only regular files in it are read, links are not followed.
         wanted: how large the map may be, and of what.
         without: files that are not looked at, by their paths below the folder.
-        deadline_s: seconds after which the rest of the files is left out, and the map says so.
-        clock: the time in seconds.
+        clock: the time in seconds; after `DEADLINE_S` of it the rest of the files is left out, and the map
+            says so.
         kept: a file that may hold what was seen for an earlier map of the folder, and will again.
     """
-    ends_at = clock() + deadline_s
+    ends_at = clock() + DEADLINE_S
     root = root.resolve()
     left_out = frozenset(without)
     # A name that is not text cannot stand in a map, and one with a line break could pass for more.

@@ -194,7 +194,6 @@ class FakeWorld:
         self.time = BEGAN_AT
         self.requests: list[ModelRequest] = []
         self.effects: dict[str, int] = {}
-        self.handled = 0
         self.foreseen: Callable[[str, dict[str, Json], str], Review] = _allowed
         self._handlers = handlers
         self._validate = validate
@@ -375,7 +374,6 @@ class _Life:
             return await self._handlers.call(name, run, log)
         finally:
             self._at_work -= 1
-            self.fake.handled += 1
             self._rested.set()
 
     async def wait(self, key: EffectKey) -> None:

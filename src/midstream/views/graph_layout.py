@@ -37,7 +37,6 @@ class Frame(msgspec.Struct, frozen=True):
     height: int
     title: str = ""
     is_current: bool = False
-    is_visited: bool = False
 
 
 class Words(msgspec.Struct, frozen=True):
@@ -286,7 +285,7 @@ class _Layout:
         for row in self._states[name]:
             at = self._row(row, x + 2, at)
         size = (self._inside + 4, at - y + 1)
-        own = Frame(x, y, *size, name, self._is_current(key), key in self._marks.visits)
+        own = Frame(x, y, *size, name, self._is_current(key))
         self._frames.insert(before, own)
         if any(edge in self._straight for edge in self._graph.exits(name)):
             self._wires.append(Wire(((x + 2, at), (x + 2, at + 1))))
