@@ -113,7 +113,7 @@ def test_an_approval_takes_no_words() -> None:
 
 
 def test_a_run_that_waits_for_words_takes_the_line_without_a_card() -> None:
-    assert route("#2 red", open_questions=[WAITING], seen=()) == answer("q9", "#2 red")
+    assert route("#2 red", open_questions=[WAITING], seen=()) == words("#2 red")
 
 
 def test_a_line_to_an_agent_stays_as_it_is() -> None:

@@ -31,6 +31,20 @@ async def test_lines_sent_before_everything_is_loaded_reach_one_chat_in_order(
         await made.console.close()
 
 
+async def test_of_two_lines_typed_at_once_to_a_chat_that_waits_the_second_interrupts(
+    tmp_path: Path,
+) -> None:
+    async with scene(tmp_path, "Hello.", says("Well", gate=Gate()), "Heard.") as made:
+        await made.type("hi")
+        machine = made.engine.machines()[0]
+        await machine.settled()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(made.type("one"))
+            group.create_task(made.type("two"))
+        handled = [record.handling for record in machine.run.inbox.lines.values()]
+        assert handled == ["answer", "answer", "interrupt"]
+
+
 async def test_a_line_right_behind_a_command_goes_where_the_command_led(tmp_path: Path) -> None:
     async with scene(tmp_path, says("Ada works", gate=Gate()), "Ada heard.") as made:
         async with asyncio.TaskGroup() as group:

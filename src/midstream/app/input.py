@@ -11,7 +11,7 @@ from midstream.app.switching import Switching
 from midstream.app.ui import Submitted
 from midstream.core.question import Question
 from midstream.core.routing import Destination, Returned, Route, Unclear, route, screen_id
-from midstream.core.run import Run, question_of
+from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.ports import Machine, Receipt
@@ -91,9 +91,7 @@ class Input:
             machine = await self._switching.addressee()
             if to.run != machine.run.id:
                 # A run that began with these words, or one that was turned to since Enter was pressed.
-                left = self._switching.runs.find(to.run)
-                before = None if left is None else left.run
-                found = _judged_anew(to, before, machine.run, seen, is_new=policy is not None)
+                found = _judged_anew(to, machine.run, seen, is_new=policy is not None)
                 if not isinstance(found, Destination):
                     return not_sent(found)
                 to = found
@@ -153,19 +151,15 @@ def not_sent(found: Unclear | Returned) -> Submitted:
     return Submitted(kind="returned", reason=found.reason)
 
 
-def _judged_anew(
-    to: Destination, before: Run | None, run: Run, seen: Collection[str], *, is_new: bool
-) -> Route:
-    """Return whom words are for in another run than the one `before`, which they were judged by.
+def _judged_anew(to: Destination, run: Run, seen: Collection[str], *, is_new: bool) -> Route:
+    """Return whom words are for in another run than the one they were judged by.
 
-    An answer, and words for one branch, are for nobody there. What a run waits for are words like any.
+    An answer, and words for one branch, are for nobody there.
     """
     if to.branch:
         return Returned(reason=f"{to.branch} is not at work here.")
     if to.question is not None:
-        asked = None if before is None else question_of(before.inbox, to.question)
-        if asked is None or asked.kind != "input":
-            return Returned(reason="That question is not open any more.")
+        return Returned(reason="That question is not open any more.")
     return route(to.text, run, seen=seen, is_new=is_new)
 
 

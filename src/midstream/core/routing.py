@@ -198,11 +198,17 @@ def run_and_question(screen_id: str) -> tuple[str, str]:
 
 
 def _to_question(line: str, run: Run, seen: Collection[str], focused: str) -> Route | None:
-    """Return which question takes a line, or why it cannot be told; None where none is open."""
+    """Return which question takes a line, or why it cannot be told; None where none does.
+
+    What the run itself waits for are words like any, so that the second of two lines typed fast is for
+    the run, too, and no late answer.
+    """
     waiting = next((q for q in run.inbox.open_questions if q.kind == "input"), None)
     cards = _cards(run)
     if not cards:
-        return None if waiting is None else _answer(line, run, waiting)
+        if waiting is not None and waiting.branch:
+            return _answer(line, run, waiting)
+        return None
     picked = _BY_NUMBER.match(line)
     if picked is not None:
         return _by_number(int(picked.group(1)), line[picked.end() :], run, cards)

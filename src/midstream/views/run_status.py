@@ -143,7 +143,7 @@ def what_a_line_does(
             return f"asks whether it answers {numbers.get(question, 'a question')}"
         case Returned(reason=reason):
             return f"comes back: {reason}"
-        case _:  # It is what the run, or a branch, waits for.
+        case _:  # It is what a branch waits for.
             return otherwise
 
 
