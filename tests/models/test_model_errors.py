@@ -30,9 +30,12 @@ async def test_ten_times_too_many_requests_ends_after_the_attempts_there_are() -
     assert "Rate limit reached. (429) (after 5 attempts)" in error.what
     assert len(server.requests) == 5
     assert time.slept == [0.25, 0.5, 1.0, 2.0]
-    assert ears.heard("status")[0] == (
-        "openai:gpt-5: rate limited; trying again in 0.2 s (attempt 2 of 5)"
-    )
+    assert ears.heard("status") == [
+        "openai:gpt-5: rate limited; trying again in 0.2 s (attempt 2 of 5)",
+        "openai:gpt-5: rate limited; trying again in 0.5 s (attempt 3 of 5)",
+        "openai:gpt-5: rate limited; trying again in 1.0 s (attempt 4 of 5)",
+        "openai:gpt-5: rate limited; trying again in 2.0 s (attempt 5 of 5)",
+    ]
 
 
 @pytest.mark.parametrize(

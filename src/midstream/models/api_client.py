@@ -312,7 +312,6 @@ class AIAPIClient:
             f"(attempt {attempt + 1} of {self._backoff.attempts})"
         )
         await self._clock.sleep(wait_s)
-        listener.status(f"{name}: attempt {attempt + 1} of {self._backoff.attempts}")
 
     async def _trouble(self, error: Exception, name: str) -> Trouble:
         secrets = secrets_in(self._environ)
