@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from scene_kit import DEADLINE_S, Scene, scene
 
 from midstream.core.events import AgentResponded, QuestionAnswered, RunStarted
@@ -63,15 +64,16 @@ async def test_a_line_right_behind_a_command_goes_where_the_command_led(tmp_path
 async def test_a_question_of_a_run_in_the_background_is_announced_and_counted(
     tmp_path: Path,
 ) -> None:
-    gate = Gate()
-    question = asks("Which one?")
-    async with scene(tmp_path, says("Hm", gate=gate), question, says("Good.")) as made:
+    later = Gate()
+    question = replace(asks("Which one?"), gate=later)
+    async with scene(tmp_path, says("Hm", gate=Gate()), question, says("Good.")) as made:
         await made.type("/workflow review")
         await made.type("/interrupt think again")
         await made.type("/role coder")
         short = made.engine.machines()[0].id[:4]
         words = f"review ({short}) goes on in the background: /workflow review returns to it."
         assert words in made.ui.said
+        later.open()
         await made.asked()
         said = made.ui.said[-1]
         assert said == (
