@@ -3,6 +3,7 @@
 import json
 
 from midstream.language.lint import lint_workflow
+from midstream.language.lint_scopes import Known
 from midstream.language.names import Json
 from midstream.language.spec import ParsingTool, Role
 from midstream.runtime.python_workflow import Workflow
@@ -22,9 +23,8 @@ def problems(**agent: Json) -> list[str]:
             {"name": "stop"},
         ],
     }
-    _, found = lint_workflow(
-        json.dumps(data), file="w.json", roles=ROLES, handlers=None, tools=None, script_file="s.py"
-    )
+    known = Known(roles=ROLES, handlers=None, script_file="s.py")
+    _, found = lint_workflow(json.dumps(data), known, file="w.json")
     return [problem.message for problem in found]
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from midstream.language.json_text import parse
 from midstream.language.lint import lint_workflow
+from midstream.language.lint_scopes import Known
 from midstream.language.plan import plan_of
 from midstream.language.problem import Problem
 from midstream.language.spec import Role, ToolSpec, Workflow
@@ -37,17 +38,15 @@ FILES = values()
 
 
 def lint(text: str) -> tuple[Workflow | None, tuple[Problem, ...]]:
-    return lint_workflow(
-        text,
-        file="w.json",
+    known = Known(
         roles=ROLES,
         handlers={"brief": 1, "decide": 5},
-        tools=list(TOOLS),
+        tools=TOOLS,
         script_file="w/script.py",
-        specs=TOOLS,
         workflows=("review",),
         own_name="w",
     )
+    return lint_workflow(text, known, file="w.json")
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from midstream.language.json_text import parse
 from midstream.language.lint import lint_workflow
 from midstream.language.lint_schema import KEYWORDS, check_schema, check_value
+from midstream.language.lint_scopes import Known
 from midstream.language.problem import Problem, Report
 from midstream.language.spec import Role
 from midstream.language.walks import circles
@@ -167,14 +168,8 @@ def walked(workflow: dict[str, Any], choices: list[int]) -> str | None:
 def test_what_is_read_without_a_word_of_warning_was_written(
     workflow: dict[str, Any], choices: list[int]
 ) -> None:
-    problems = lint_workflow(
-        json.dumps(workflow),
-        file="w.json",
-        roles={"coder": Role()},
-        handlers=None,
-        tools=None,
-        script_file="w/script.py",
-    )[1]
+    known = Known(roles={"coder": Role()}, handlers=None, script_file="w/script.py")
+    _, problems = lint_workflow(json.dumps(workflow), known, file="w.json")
     failed = walked(workflow, choices)
 
     if failed is not None:

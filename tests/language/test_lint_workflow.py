@@ -9,25 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midstream.language.lint import lint_workflow
+from midstream.language.lint_scopes import Known
 from midstream.language.problem import Problem
-from midstream.language.spec import Role, State, Workflow
+from midstream.language.spec import Role, State, ToolSpec, Workflow
 
 ROLES = {"dude": Role(), "coder": Role(includedTools=("read_file",), excludedTools=("shel",))}
 TOOLS = ("read_files", "shell")
+ANYTHING = ToolSpec(name="any", description="Takes anything.", parameters={})
 HANDLERS = {"greet": 3, "decide": 9}
 
 
 def lint(
     text: str, *, has_script: bool = True, tools: tuple[str, ...] | None = None
 ) -> tuple[Workflow | None, tuple[Problem, ...]]:
-    return lint_workflow(
-        text,
-        file="w.json",
+    known = Known(
         roles=ROLES,
         handlers=HANDLERS if has_script else None,
-        tools=tools,
+        tools=None if tools is None else dict.fromkeys(tools, ANYTHING),
         script_file="w/script.py",
     )
+    return lint_workflow(text, known, file="w.json")
 
 
 def said(text: str, *, has_script: bool = True, tools: tuple[str, ...] | None = None) -> list[str]:

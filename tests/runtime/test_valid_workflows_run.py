@@ -23,6 +23,7 @@ from midstream.core.pending import AwaitTime, pending
 from midstream.core.question import Decision
 from midstream.core.run import Run
 from midstream.language.lint import lint_workflow
+from midstream.language.lint_scopes import Known
 from midstream.language.names import Json
 from midstream.language.problem import Problem
 from midstream.language.spec import Definition, Workflow
@@ -89,16 +90,16 @@ SCRIPT = ScriptHandlers({"touch": touch, "tell": tell, "choose": choose})
 
 
 def linted(data: dict[str, Json]) -> tuple[Workflow | None, tuple[Problem, ...]]:
-    return lint_workflow(
-        f"// drawn\n{json.dumps(data)[:-1]},}} /* all of it */",
-        file="random.json",
+    known = Known(
         roles=ROLES,
         handlers=HANDLERS,
-        tools=TOOLS,
+        tools=tools().specs(),
         script_file="script.py",
         workflows=["inner"],
         own_name="random",
     )
+    text = f"// drawn\n{json.dumps(data)[:-1]},}} /* all of it */"
+    return lint_workflow(text, known, file="random.json")
 
 
 def tools() -> FakeTools:

@@ -9,6 +9,7 @@ from jsonschema import Draft202012Validator
 
 from midstream.language.json_text import parse
 from midstream.language.lint import lint_workflow
+from midstream.language.lint_scopes import Known
 from midstream.language.spec import Role
 from midstream.views.file_schema import (
     EXAMPLES,
@@ -83,7 +84,7 @@ START, STOP = {"name": "start"}, {"name": "stop"}
 def test_what_has_not_the_shape_does_not_fit_and_is_an_error_of_lint(more: dict[str, Any]) -> None:
     value = {"workflow_name": "w", "states": [START, STOP], **more}
     workflow, _ = lint_workflow(
-        json.dumps(value), file="f", roles={}, handlers=None, tools=None, script_file="s"
+        json.dumps(value), Known(roles={}, handlers=None, script_file="s"), file="f"
     )
 
     assert not fits(workflow_schema(), value)

@@ -19,7 +19,6 @@ from midstream.language.lint_scopes import (
     HANDLERS,
     Known,
     Names,
-    Runs,
     Scope,
     check_name,
     unknown,
@@ -29,7 +28,7 @@ from midstream.language.lint_text import check_path, check_texts
 from midstream.language.names import AGENT_PRESETS, STOP
 from midstream.language.problem import Problem, Report, has_errors
 from midstream.language.shape import fit, read_file, shown
-from midstream.language.spec import Role, State, ToolSpec, Workflow
+from midstream.language.spec import Role, State, Workflow
 
 JSON_TYPES = ("string", "number", "integer", "boolean", "object", "array")
 """What the `type` of a workflow's input and output may be."""
@@ -40,47 +39,17 @@ _NOT_ON_STOP = {field.name for field in msgspec.structs.fields(State)} - {
 
 
 def lint_workflow(
-    text: str,
-    *,
-    file: str,
-    roles: Mapping[str, Role],
-    handlers: Mapping[str, int] | None,
-    tools: Collection[str] | None,
-    script_file: str,
-    specs: Mapping[str, ToolSpec] | None = None,
-    workflows: Collection[str] | None = None,
-    own_name: str = "",
-    runs: Runs = lambda name: (),
+    text: str, known: Known, *, file: str
 ) -> tuple[Workflow | None, tuple[Problem, ...]]:
     """Return the workflow of a file's text and its problems in order; None if one is an error.
 
-    Args:
-        text: the file's whole text.
-        file: what the problems call the file.
-        roles: every role an agent may have, by name.
-        handlers: the script's functions with their lines; None when there is no script.
-        tools: the names of all tools; None leaves names of tools unchecked.
-        script_file: what the problems call the script.
-        specs: the tools whose arguments can be checked, by name.
-        workflows: the names of all workflows; None leaves names of sub-workflows unchecked.
-        own_name: the name other workflows know this one by.
-        runs: returns the names of the workflows that one of the others runs.
+    `known` is what there is beside the file, which the problems call `file`.
     """
     root, report = read_file(text, file)
     if root is None:
         return None, report.problems
     fit(root, Workflow, report)
     names = Names(root, report)
-    known = Known(
-        roles=roles,
-        handlers=handlers,
-        script_file=script_file,
-        tools=tools,
-        specs=specs or {},
-        workflows=workflows,
-        own_name=own_name,
-        runs=runs,
-    )
     _check_top(names, report)
     _check_contexts(names, report)
     _check_agents(names, known, report)

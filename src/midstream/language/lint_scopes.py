@@ -29,16 +29,15 @@ Runs: TypeAlias = Callable[[str], Collection[str]]
 class Known(msgspec.Struct, frozen=True, kw_only=True):
     """What there is beside the file. None: nobody knows, and what names it goes unchecked.
 
-    `handlers` are the script's functions with their lines, None without a script. `specs` are the
-    tools whose parameters are known. `own_name` is what other workflows call this one, and `runs`
-    returns the names of the workflows that another one runs.
+    `handlers` are the functions of the script, which problems call `script_file`, with their lines; None
+    without a script. `own_name` is what other workflows call this one, and `runs` returns the names of
+    the workflows that another one runs.
     """
 
     roles: Mapping[str, Role]
     handlers: Mapping[str, int] | None
     script_file: str
-    tools: Collection[str] | None = None
-    specs: Mapping[str, ToolSpec] = {}
+    tools: Mapping[str, ToolSpec] | None = None
     workflows: Collection[str] | None = None
     own_name: str = ""
     runs: Runs = lambda name: ()

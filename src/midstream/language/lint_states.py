@@ -255,17 +255,19 @@ def _check_tool(state: Node, known: Known, report: Report) -> None:
     if tool.value in _FOR_AGENTS:
         report.error(tool, f'"{tool.value}" is for agents: {_FOR_AGENTS[tool.value]}.')
         return
-    if known.tools is not None and tool.value not in known.tools:
+    if known.tools is None:
+        return
+    if tool.value not in known.tools:
         unknown(tool, "tool", known.tools, report)
         return
-    spec = known.specs.get(tool.value)
     arguments = state.get("arguments")
-    if spec is None or (arguments is not None and arguments.kind != "object"):
+    if arguments is not None and arguments.kind != "object":
         return
     if arguments is None:
         arguments = replace(tool, kind="object", value={})
     what = f'the tool "{clip(tool.value)}"'
-    check_value(arguments, spec.parameters, report, what=what, has_templates=True)
+    parameters = known.tools[tool.value].parameters
+    check_value(arguments, parameters, report, what=what, has_templates=True)
 
 
 def _check_ask(state: Node, report: Report) -> None:

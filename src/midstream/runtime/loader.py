@@ -17,7 +17,7 @@ import msgspec
 from midstream.config.private_files import FileMissing, read_capped, shown_path
 from midstream.language.errors import AuthorMistake, MidstreamError
 from midstream.language.lint import lint_workflow
-from midstream.language.lint_scopes import Runs
+from midstream.language.lint_scopes import Known, Runs
 from midstream.language.plan import with_delegates
 from midstream.language.problem import Problem, as_text, has_errors
 from midstream.language.spec import Definition, Role, ToolSpec, Workflow
@@ -187,21 +187,19 @@ def _checked(
     if problems:
         return None, problems
     script = None if script_source is None else Script.read(script_source, script_file)
-    known = None if functions is None else dict.fromkeys(functions, 0)
+    written = None if functions is None else dict.fromkeys(functions, 0)
     is_broken = script is not None and bool(script.problems)
-    workflow, problems = lint_workflow(
-        text,
-        file=file,
+    known = Known(
         roles=roles,
         # A script that cannot be read says nothing about its handlers: one problem, not twenty.
-        handlers=known if script is None else script.lines,
-        tools=None if tools is None else list(tools),
+        handlers=written if script is None else script.lines,
         script_file=script_file,
-        specs=tools,
+        tools=tools,
         workflows=workflows,
         own_name=path.stem,
         runs=runs,
     )
+    workflow, problems = lint_workflow(text, known, file=file)
     if is_broken:
         problems = tuple(p for p in problems if not p.path.endswith("_handler"))
     if script is not None:
