@@ -35,11 +35,11 @@ import msgspec
 
 from midstream.language import spec
 from midstream.language.errors import AuthorMistake
-from midstream.language.names import Effort, Json
+from midstream.language.names import INTERRUPTED, Effort, Json
 from midstream.language.spec import Definition, Role
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import Handler
-from midstream.runtime.state_functions import INTERRUPTED, Function, State, Stop
+from midstream.runtime.state_functions import Function, State, Stop
 
 OUTPUT: Final = "output"
 """Where in `common_data` what `stop(value)` gives is kept."""

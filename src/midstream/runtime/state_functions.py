@@ -18,13 +18,12 @@ import tokenize
 from collections.abc import Callable, Iterator
 from enum import Enum
 from types import CodeType, FunctionType, MethodType
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from midstream.language.names import Json
-
-INTERRUPTED: Final = "$interrupted"
+from midstream.language.names import INTERRUPTED, Json
+from midstream.views.graph import returns_of
 
 Function: TypeAlias = Callable[..., Any]
 
@@ -249,15 +248,7 @@ def _returned(text: str) -> list[ast.expr | None]:
     body = tree.body[0] if tree.body else None
     if not isinstance(body, ast.FunctionDef | ast.AsyncFunctionDef):
         return [ast.Name(id="?")]
-    todo: list[ast.AST] = [*body.body]
-    found: list[ast.expr | None] = []
-    while todo:
-        node = todo.pop(0)
-        if isinstance(node, ast.Return):
-            found += _sides(node.value)
-        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr):
-            todo = [*ast.iter_child_nodes(node), *todo]
-    return found
+    return [side for each in returns_of(body.body) for side in _sides(each.value)]
 
 
 def _sides(value: ast.expr | None) -> list[ast.expr | None]:

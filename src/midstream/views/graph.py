@@ -346,7 +346,7 @@ def targets_of(script: str | None, handler: str) -> Targets:
         return _UNKNOWN
     names: dict[str, None] = {}
     is_certain, may_decline = True, not _always_leaves(function.body)
-    for statement in _returns(function.body):
+    for statement in returns_of(function.body):
         for value in _values(statement.value, function.body):
             target = _target(value, states)
             if target is not None:
@@ -403,8 +403,8 @@ def _function(tree: ast.Module, name: str) -> Function | None:
     return None if found is None or found.decorator_list else found
 
 
-def _returns(body: list[ast.stmt]) -> Iterator[ast.Return]:
-    """Yield the function's own returns, those of functions within it left out."""
+def returns_of(body: list[ast.stmt]) -> Iterator[ast.Return]:
+    """Yield a function's own returns in order, those of functions within it left out."""
     todo: list[ast.AST] = [*body]
     while todo:
         node = todo.pop(0)
