@@ -148,12 +148,14 @@ class _GivenUp(Exception):
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][\w$-]*")
 # What repeats is possessive: a file that is made to be slow has nowhere to go back to.
 _SPACE = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
-_CHUNK = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]*+')
+_INSIDE = re.compile(
+    r'(?:[^"\\\x00-\x1f\ud800-\udfff]++|\\["\\/bfnrt]|\\u(?!0000|[dD][89a-fA-F])[0-9a-fA-F]{4}'
+    r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})*+"
+)
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*+)(\.\d++)?([eE][+-]?\d++)?", re.ASCII)
 _WORD = re.compile(r"[^\s,:{}\[\]\"/]{1,40}")
 _STRING_START = re.compile(r'"[^"\\\x00-\x1f\x7f-\x9f]{0,40}("?)')
-_HEX = re.compile(r"[0-9a-fA-F]{4}")
-_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_HEX_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{4}")
 _CONSTANTS: dict[str, tuple[Kind, Json]] = {
     "true": ("boolean", True),
     "false": ("boolean", False),
@@ -323,58 +325,29 @@ class _Reader:
 
     def string(self, path: str) -> str:
         start = self.at
+        inside = _INSIDE.match(self.text, start + 1)
+        assert inside is not None
+        self.at = inside.end()
+        if self.peek() != '"':
+            self.refuse_string(path, start)
         self.at += 1
-        parts: list[str] = []
-        while True:
-            chunk = _CHUNK.match(self.text, self.at)
-            assert chunk is not None
-            parts.append(chunk.group())
-            self.at = chunk.end()
-            char = self.peek()
-            if char == '"':
-                self.at += 1
-                return "".join(parts)
-            if char == "\\":
-                parts.append(self.escape(path))
-            elif char in ("\n", "\r", ""):
-                hint = 'Close it with " on its line; write \\n for a line break.'
-                self.give_up(path, "this string is never closed.", hint, at=start)
-            else:
-                self.give_up(
-                    path, f"the character U+{ord(char):04X} must be written as \\u escape."
-                )
+        read: str = json.loads(self.text[start : self.at])
+        return read
 
-    def escape(self, path: str) -> str:
-        start = self.at
-        letter = self.text[start + 1 : start + 2]
-        if letter in _ESCAPES:
-            self.at += 2
-            return _ESCAPES[letter]
-        code = self.hex_escape()
-        if code is None:
-            wrong = _quoted(self.text[start : start + 2])
-            self.give_up(
-                path, f"{wrong} is not an escape.", "For a backslash write \\\\.", at=start
-            )
-        if 0xD800 <= code < 0xDC00:
-            low = self.hex_escape()
-            if low is not None and 0xDC00 <= low < 0xE000:
-                return chr(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00))
-            code = 0xDC00  # a first half without its second one is told like a second one alone
-        if 0xDC00 <= code < 0xE000:
-            self.give_up(path, "half of a surrogate pair stands alone.", at=start)
-        if code == 0:
-            self.give_up(path, "the character NUL cannot be used.", at=start)
-        return chr(code)
-
-    def hex_escape(self) -> int | None:
-        if not self.text.startswith("\\u", self.at):
-            return None
-        digits = _HEX.match(self.text, self.at + 2)
-        if digits is None:
-            return None
-        self.at = digits.end()
-        return int(digits.group(), 16)
+    def refuse_string(self, path: str, start: int) -> NoReturn:
+        escape = self.text[self.at : self.at + 6]
+        if escape[:1] in ("\n", "\r", ""):
+            hint = 'Close it with " on its line; write \\n for a line break.'
+            self.give_up(path, "this string is never closed.", hint, at=start)
+        if escape[0] != "\\":
+            code = f"U+{ord(escape[0]):04X}"
+            self.give_up(path, f"the character {code} must be written as \\u escape.")
+        if not _HEX_ESCAPE.fullmatch(escape):
+            wrong = f"{_quoted(escape[:2])} is not an escape."
+            self.give_up(path, wrong, "For a backslash write \\\\.")
+        if escape.endswith("0000"):
+            self.give_up(path, "the character NUL cannot be used.")
+        self.give_up(path, "half of a surrogate pair stands alone.")
 
     # --- arrays and objects ---
 
