@@ -109,6 +109,10 @@ def test_circles_are_the_states_that_come_back_to_themselves(ahead: dict[str, li
     assert {frozenset(circle) for circle in circles(ahead)} == expected
 
 
+def test_a_circle_of_one_way_alone_stands_in_its_order() -> None:
+    assert circles({"s": ["b"], "a": ["b"], "b": ["c"], "c": ["a"]}) == [["c", "a", "b"]]
+
+
 def test_a_circle_may_be_longer_than_pythons_stack() -> None:
     long = {f"s{n}": [f"s{n + 1}"] for n in range(20_000)} | {"s20000": ["s0"]}
 

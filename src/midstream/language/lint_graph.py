@@ -134,27 +134,15 @@ def _check_branch_starts(state: Node, ways: Ways, report: Report) -> None:
 
 def _check_idle_circles(states: Mapping[str, Node], report: Report) -> None:
     """Report each circle in which no state has anything to do or to decide: it would turn for ever."""
-    seen: set[str] = set()
-    for start in states:
-        walk: dict[str, Node] = {}
-        name = start
-        while name in states and name not in seen:
-            way = _only_way(name, states[name])
-            if way is None:
-                break
-            seen.add(name)
-            walk[name] = way
-            name = way.value
-        if name in walk:
-            known = list(walk)
-            circle = [*known[known.index(name) :], name]
-            where = walk[name]
-            shown = " -> ".join(clip(state) for state in circle)
-            report.error(
-                where,
-                f"a circle in which no state has anything to do: {shown}.",
-                "Give one of them an agent or a handler, or let one lead to stop.",
-            )
+    ways = {name: way for name, node in states.items() if (way := _only_way(name, node))}
+    for circle in circles({name: [way.value] for name, way in ways.items()}):
+        first = circle[-1]
+        shown = " -> ".join(map(clip, [first, *circle]))
+        report.error(
+            ways[first],
+            f"a circle in which no state has anything to do: {shown}.",
+            "Give one of them an agent or a handler, or let one lead to stop.",
+        )
 
 
 def _only_way(name: str, node: Node) -> Node | None:

@@ -18,8 +18,10 @@ def reached(starts: Iterable[str], ahead: Callable[[str], Iterable[str]]) -> dic
 def circles(ahead: Mapping[str, Iterable[str]]) -> list[list[str]]:
     """Return the sets of names that all lead to each other; `ahead` says what follows each.
 
-    A name alone is one only if it leads to itself. These are the strongly connected parts (Kosaraju's
-    two walks, without recursion: a chain of names may be longer than Python's stack).
+    A name alone is one only if it leads to itself. Each set ends with the name that was come to first,
+    and stands in the order of the way where each name leads to one other alone. These are the strongly
+    connected parts (Kosaraju's two walks, without recursion: a chain of names may be longer than
+    Python's stack).
     """
     behind: dict[str, list[str]] = {}
     for name, targets in ahead.items():
@@ -30,9 +32,7 @@ def circles(ahead: Mapping[str, Iterable[str]]) -> list[list[str]]:
     seen = set()
     groups = [_walk(start, behind, seen) for start in reversed(finished)]
     return [
-        group
-        for group in groups
-        if len(group) > 1 or (group and group[0] in ahead.get(group[0], ()))
+        group for group in groups if group and (group[1:] or group[0] in ahead.get(group[0], ()))
     ]
 
 

@@ -12,7 +12,7 @@ from midstream.language.spec import Definition
 from midstream.rehearsal import format as form
 from midstream.rehearsal.fake_world import FakeWorld
 from midstream.rehearsal.scenario_driver import Driver, Misfit, message_in_words
-from midstream.rehearsal.step_words import as_json, clipped, standing_in_words, step_in_words
+from midstream.rehearsal.step_words import as_json, clipped, step_in_words
 from midstream.runtime.ports import Handlers, Validator
 
 
@@ -134,10 +134,8 @@ def _other_way(
     return Difference(
         step=step,
         about=f"state {number + 1}, {after}",
-        expected=_state(expected, number),
-        got=_state(got, number)
-        if number < len(got)
-        else standing_in_words(driver.fake.run, list(driver.fake.life.standing.values())),
+        expected=expected[number] if number < len(expected) else "no further state",
+        got=got[number] if number < len(got) else driver.in_words(),
     )
 
 
@@ -147,17 +145,12 @@ def _parting(one: Sequence[object], other: Sequence[object]) -> int:
     return next((n for n, (this, that) in pairs if this != that), min(len(one), len(other)))
 
 
-def _state(states: Sequence[str], number: int) -> str:
-    return states[number] if number < len(states) else "no further state"
-
-
 def _other_end(rehearsal: form.Rehearsal, driver: Driver) -> Difference | None:
     expected, run = rehearsal.expected, driver.fake.run
     if (other := _other_states(rehearsal, driver, None, is_end=True)) is not None:
         return other
     if expected.is_midway:
         return None
-    now = standing_in_words(run, list(driver.fake.life.standing.values()))
     is_other_error = expected.error and form.without_places(run.error) != form.without_places(
         expected.error
     )
@@ -167,7 +160,7 @@ def _other_end(rehearsal: form.Rehearsal, driver: Driver) -> Difference | None:
             step=None,
             about="how the run stands",
             expected=clipped(f"{expected.status or 'failed'}{why}"),
-            got=now,
+            got=driver.in_words(),
         )
     if (message := _other_message(expected, run)) is not None:
         return message

@@ -197,10 +197,11 @@ class Driver:
 
     def misfit(self, step: form.AnyStep) -> Misfit:
         """Return that a step does not fit how things are."""
-        return Misfit(
-            expected=step_in_words(step),
-            got=standing_in_words(self.fake.run, list(self.fake.life.standing.values())),
-        )
+        return Misfit(expected=step_in_words(step), got=self.in_words())
+
+    def in_words(self) -> str:
+        """Return how the run stands, in a line."""
+        return standing_in_words(self.fake.run, list(self.fake.life.standing.values()))
 
     def _see(self, shown: str, inside: Mapping[str, str], *, calling: bool = False) -> None:
         for standing in tuple(self.fake.life.standing.values()):
