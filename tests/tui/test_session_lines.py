@@ -1,7 +1,9 @@
 """What the screen says of a chat as a whole: its name, its summary, where it was."""
 
+from msgspec.structs import replace
+
 from midstream.core import events as e
-from midstream.core.conversation import SUMMARY, USER, Message
+from midstream.core.conversation import SUMMARY, USER, Message, ToolCall, ToolResult
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.core.todo import TodoItem
@@ -97,6 +99,20 @@ def test_the_past_is_shown_as_it_stood_on_the_screen() -> None:
         "Tw",
         "▌ [interrupted]",
         "› three",
+    ]
+
+
+def test_the_past_has_what_a_person_answered() -> None:
+    asks = ToolCall(id="c", name="request_users_input", arguments={"question": "Which?"})
+    answer = ToolResult(call_id="c", outcome="completed", text="red")
+    message = replace(replied("Well."), calls=(asks,), results=(answer,))
+    assert shown(said("one"), message, replied("Red it is.")).splitlines()[1:] == [
+        "› one",
+        "▌ dude",
+        "Well.",
+        "✓ Which?  red",
+        "▌ dude",
+        "Red it is.",
     ]
 
 

@@ -139,6 +139,23 @@ def test_tool_calls_are_counted_with_the_words_they_led_to() -> None:
     assert turn.said == (Said(agent="dude", text="Seen.", calls=3),)
 
 
+def test_what_a_person_answered_stands_behind_the_words_that_asked() -> None:
+    from decide_kit import TOOLS
+
+    run, _ = tell(
+        chat_definition("dude", Role(), TOOLS),
+        *(says("x", id="a"), replies("Well.", asks("Which?")), says("red", "q2", id="b")),
+        *(replies("", asks("Sure?")), says("yes", "q3", id="c"), replies("Red it is.")),
+        input=None,
+    )
+    (turn,) = past_of(run, most=3).turns
+    assert turn.said == (
+        Said(agent="dude", text="Well.", answered=(("Which?", "red"),)),
+        Said(agent="dude", text="", answered=(("Sure?", "yes"),)),
+        Said(agent="dude", text="Red it is."),
+    )
+
+
 def test_a_question_of_an_agent_is_no_turn_of_the_person() -> None:
     run, _ = tell(CHAT, says("x", id="a"), replies("", asks("Which?")), input=None)
     assert len(past_of(run, most=3).turns) == 1

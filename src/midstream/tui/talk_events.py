@@ -36,7 +36,7 @@ from midstream.tui.run_memory import Branches, Halts, forget
 from midstream.tui.styled_lines import Line
 from midstream.tui.themes import BOLD, MUTED, OK
 from midstream.views.amounts import token_words
-from midstream.views.calls_in_words import question_summary
+from midstream.views.calls_in_words import beginning, question_summary
 from midstream.views.listing import UNATTENDED
 from midstream.views.todo_list import summary_of
 from midstream.views.turns import past_of
@@ -224,6 +224,7 @@ def past_blocks(run: Run) -> list[Block]:
                 blocks += speech(
                     said.agent, _shortened_reply(said.text), is_interrupted=said.interrupted
                 )
+            blocks += [answer_line(None, beginning(asked), words) for asked, words in said.answered]
     return blocks
 
 

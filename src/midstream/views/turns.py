@@ -16,7 +16,7 @@ from midstream.core.costs import Cost, costs, counted, in_words
 from midstream.core.notices import Envelope
 from midstream.core.routing import as_typed
 from midstream.core.run import Run
-from midstream.language.names import NEVER_RUN
+from midstream.language.names import NEVER_RUN, REQUEST_USERS_INPUT
 from midstream.views.amounts import in_short, span_words, time_of_day
 from midstream.views.cells import clipped, one_line
 from midstream.views.listing import Summary, begins_turn, is_heard, summarised
@@ -258,12 +258,16 @@ def _clipped(line: str, width: int) -> str:
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent said in a turn, and how many tools it called on the way."""
+    """What an agent said in a turn, and how many tools it called on the way.
+
+    `answered` are the questions it asked then, each with what the person answered.
+    """
 
     agent: str
     text: str
     calls: int = 0
     interrupted: bool = False
+    answered: tuple[tuple[str, str], ...] = ()
 
 
 class PastTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -345,13 +349,20 @@ def _past_turn(words: str, messages: Iterable[Message], *, joins: bool = False) 
 
 def _with(said: tuple[Said, ...], message: Message) -> tuple[Said, ...]:
     """Return what was said with one message more; what only called tools counts with what follows."""
-    calls = len(message.calls)
-    if said and said[-1].agent == message.author and not said[-1].text.strip():
-        calls, said = calls + said[-1].calls, said[:-1]
+    answered = tuple(
+        (str(call.arguments["question"]), result.text)
+        for call, result in zip(message.calls, message.results, strict=False)
+        if call.name == REQUEST_USERS_INPUT and result.outcome == "completed"
+    )
+    calls = len(message.calls) - len(answered)
+    last = said[-1] if said else None
+    if last and last.agent == message.author and not (last.text.strip() or last.answered):
+        calls, said = calls + last.calls, said[:-1]
     new = Said(
         agent=message.author or message.role,
         text=message.text,
         calls=calls,
         interrupted=message.interrupted,
+        answered=answered,
     )
     return (*said, new)
