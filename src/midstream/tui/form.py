@@ -11,7 +11,8 @@ where every answer is, against the whole schema; why it does not fit comes back 
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from types import NoneType, UnionType
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -239,59 +240,60 @@ def misfit(value: Json, spec: _Spec, depth: int = 0) -> str:
         return f"{_short(as_text(value))} is none of {_short(as_text(spec['enum']))}"
     if "const" in spec and not same(value, spec["const"]):
         return f"only {_short(as_text(spec['const']))} fits"
+    for limit in _LIMITS:
+        bound = _number(spec, limit.keyword)
+        if bound is None or not _is_of(value, limit.kind):
+            continue
+        size: Any = value if limit.kind == "number" else len(value)
+        if not limit.fits(size, bound):
+            unit = limit.one if bound == 1 else limit.many
+            counted = f"{bound:g} {unit}, not {size}" if unit else as_text(spec[limit.keyword])
+            return f"{limit.words} {counted}"
     if isinstance(value, str):
-        return _text_misfit(value, spec)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return _number_misfit(value, spec)
-    if isinstance(value, list):
-        return _list_misfit(value, spec, depth)
+        return _pattern_misfit(value, spec)
+    if isinstance(value, list) and isinstance(items := spec.get("items"), dict):
+        found = (misfit(item, items, depth + 1) for item in value)
+        return next(filter(None, found), "")
     return _object_misfit(value, spec, depth) if isinstance(value, dict) else ""
 
 
-def _text_misfit(text: str, spec: _Spec) -> str:
-    least, most = _number(spec, "minLength"), _number(spec, "maxLength")
-    if least is not None and len(text) < least:
-        return f"at least {_count(least, 'character')}, not {len(text)}"
-    if most is not None and len(text) > most:
-        return f"at most {_count(most, 'character')}, not {len(text)}"
-    pattern = spec.get("pattern")
-    if isinstance(pattern, str) and not _may_match(pattern, text):
-        example = spec.get("description")
-        hint = f": {_short(example)}" if isinstance(example, str) else ""
-        return f"it has to match {_short(pattern)}{hint}"
-    return ""
+class _Limit(msgspec.Struct, frozen=True):
+    """A keyword with a number that a value of a kind, or its length in units, is held to."""
+
+    keyword: str
+    kind: str
+    words: str
+    fits: Callable[[Any, Any], bool]
+    one: str = ""
+    many: str = ""
 
 
-def _number_misfit(value: float, spec: _Spec) -> str:
-    for key, words, fits in _BOUNDS:
-        bound = _number(spec, key)
-        if bound is not None and not fits(value, bound):
-            return f"{words} {as_text(spec[key])}"
-    step = _number(spec, "multipleOf")
-    if step is not None and step > 0 and isinstance(value, int) and isinstance(step, int):
-        return "" if value % step == 0 else f"a multiple of {step}"
-    return ""
+def _is_multiple(value: float, step: float) -> bool:
+    """Return whether a number fits a step; what is no whole number is left to the check of the whole."""
+    is_whole = isinstance(value, int) and isinstance(step, int) and step > 0
+    return not is_whole or value % step == 0
 
 
-_BOUNDS: Final[tuple[tuple[str, str, Callable[[float, float], bool]], ...]] = (
-    ("minimum", "at least", operator.ge),
-    ("maximum", "at most", operator.le),
-    ("exclusiveMinimum", "more than", operator.gt),
-    ("exclusiveMaximum", "less than", operator.lt),
+_LIMITS: Final = (
+    _Limit("minLength", "string", "at least", operator.ge, "character", "characters"),
+    _Limit("maxLength", "string", "at most", operator.le, "character", "characters"),
+    _Limit("minItems", "array", "at least", operator.ge, "of them", "of them"),
+    _Limit("maxItems", "array", "at most", operator.le, "of them", "of them"),
+    _Limit("minimum", "number", "at least", operator.ge),
+    _Limit("maximum", "number", "at most", operator.le),
+    _Limit("exclusiveMinimum", "number", "more than", operator.gt),
+    _Limit("exclusiveMaximum", "number", "less than", operator.lt),
+    _Limit("multipleOf", "number", "a multiple of", _is_multiple),
 )
 
 
-def _list_misfit(value: Sequence[Json], spec: _Spec, depth: int) -> str:
-    least, most = _number(spec, "minItems"), _number(spec, "maxItems")
-    if least is not None and len(value) < least:
-        return f"at least {_count(least, 'of them', '')}, not {len(value)}"
-    if most is not None and len(value) > most:
-        return f"at most {_count(most, 'of them', '')}, not {len(value)}"
-    items = spec.get("items")
-    if isinstance(items, dict):
-        found = (misfit(item, items, depth + 1) for item in value)
-        return next(filter(None, found), "")
-    return ""
+def _pattern_misfit(text: str, spec: _Spec) -> str:
+    pattern = spec.get("pattern")
+    if not isinstance(pattern, str) or _may_match(pattern, text):
+        return ""
+    example = spec.get("description")
+    hint = f": {_short(example)}" if isinstance(example, str) else ""
+    return f"it has to match {_short(pattern)}{hint}"
 
 
 def _object_misfit(value: Mapping[str, Json], spec: _Spec, depth: int) -> str:
@@ -335,23 +337,12 @@ def _types(spec: _Spec) -> tuple[str, ...]:
 
 
 def _is_of(value: Json, kind: str) -> bool:
-    match kind:
-        case "string":
-            return isinstance(value, str)
-        case "boolean":
-            return isinstance(value, bool)
-        case "null":
-            return value is None
-        case "array":
-            return isinstance(value, list)
-        case "object":
-            return isinstance(value, dict)
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case "integer":
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            return is_number and float(value).is_integer()
-    return True
+    if kind not in _KINDS:
+        return True
+    if isinstance(value, bool):
+        return kind == "boolean"
+    is_whole = isinstance(value, float) and value.is_integer()
+    return isinstance(value, _KINDS[kind][1]) or (kind == "integer" and is_whole)
 
 
 def same(one: Json, other: Json) -> bool:
@@ -361,19 +352,20 @@ def same(one: Json, other: Json) -> bool:
     return bool(one == other)
 
 
-_WANTED: Final[Mapping[str, str]] = {
-    "string": "a text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "yes or no",
-    "array": "a list",
-    "object": "an object",
-    "null": "null",
+_KINDS: Final[Mapping[str, tuple[str, type | UnionType]]] = {
+    "string": ("a text", str),
+    "integer": ("a whole number", int),
+    "number": ("a number", int | float),
+    "boolean": ("yes or no", bool),
+    "array": ("a list", list),
+    "object": ("an object", dict),
+    "null": ("null", NoneType),
 }
+"""What each type is called, and what a value of it is here."""
 
 
 def _wanted(kinds: Sequence[str]) -> str:
-    return " or ".join(_WANTED.get(kind, kind) for kind in kinds)
+    return " or ".join(_KINDS[kind][0] if kind in _KINDS else kind for kind in kinds)
 
 
 def _no_choice(line: str, choices: Choosing) -> str:
@@ -417,10 +409,6 @@ def _number(spec: _Spec, key: str) -> float | None:
     if isinstance(found, bool) or not isinstance(found, int | float):
         return None
     return found if math.isfinite(found) else None
-
-
-def _count(number: float, one: str, plural: str = "s") -> str:
-    return f"{number:g} {one}{'' if number == 1 else plural}"
 
 
 def _short(text: str) -> str:
