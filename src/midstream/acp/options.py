@@ -42,7 +42,7 @@ def modes_of(controls: Controls) -> m.SessionModeState:
 
 def options_of(
     controls: Controls, *, policy: Policy | None, talks_to: str, may_talk_to: tuple[str, ...]
-) -> tuple[m.ConfigOption, ...]:
+) -> tuple[m.ConfigSelect, ...]:
     """Return the options of a session as they are now.
 
     Args:

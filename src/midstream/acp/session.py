@@ -385,7 +385,7 @@ class Session:
 
     # --- what is chosen ---------------------------------------------------------------------
 
-    async def options(self) -> tuple[m.ConfigOption, ...]:
+    async def options(self) -> tuple[m.ConfigSelect, ...]:
         """Return the options as they are now."""
         others: tuple[str, ...] = ()
         if self.run is None:
@@ -402,7 +402,7 @@ class Session:
         Raises:
             UserMistake: there is no such option or value; nothing changed.
         """
-        known = {each.id: each for each in await self.options() if isinstance(each, m.ConfigSelect)}
+        known = {each.id: each for each in await self.options()}
         if id not in known:
             raise UserMistake(f"There is no option {id!r}.", hint=did_you_mean(id, known))
         if id == options.MODE:
@@ -411,7 +411,7 @@ class Session:
             if doubts := await self.controls.use_model(value):
                 await self.say(f"*{doubts}*")
         else:
-            values = [each.value for each in known[id].options if isinstance(each, m.SelectOption)]
+            values = [each.value for each in known[id].options]
             if value not in values:
                 raise UserMistake(f"{value!r} is none of them.", hint=did_you_mean(value, values))
             if id == options.TALKS_TO:

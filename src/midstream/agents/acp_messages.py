@@ -62,19 +62,13 @@ class ResourceLink(Message, frozen=True, kw_only=True, tag_field="type", tag="re
 
     name: str
     uri: str
-    title: str | None = None
-    description: str | None = None
-    mime_type: str | None = None
-    size: int | None = None
 
 
 class ResourceContents(Message, frozen=True, kw_only=True):
-    """The contents of a file or page: `text`, or `blob` in base64."""
+    """The contents of a file or page: `text`, None where it is none."""
 
     uri: str
     text: str | None = None
-    blob: str | None = None
-    mime_type: str | None = None
 
 
 class EmbeddedResource(Message, frozen=True, kw_only=True, tag_field="type", tag="resource"):
@@ -110,13 +104,7 @@ class Diff(Message, frozen=True, kw_only=True, tag_field="type", tag="diff"):
     old_text: str | None = None
 
 
-class Terminal(Message, frozen=True, kw_only=True, tag_field="type", tag="terminal"):
-    """A terminal of the client's."""
-
-    terminal_id: str
-
-
-ToolCallContent: TypeAlias = Content | Diff | Terminal
+ToolCallContent: TypeAlias = Content | Diff
 
 
 class ToolCallLocation(Message, frozen=True, kw_only=True):
@@ -227,10 +215,9 @@ class CurrentModeUpdate(Update, frozen=True, kw_only=True, tag="current_mode_upd
 
 
 class SessionInfoUpdate(Update, frozen=True, kw_only=True, tag="session_info_update"):
-    """The session's title or time. What is None stays as it was."""
+    """The session's title. None: it stays as it was."""
 
     title: str | None = None
-    updated_at: str | None = None
 
 
 class Cost(Message, frozen=True, kw_only=True):
@@ -256,14 +243,6 @@ class SelectOption(Message, frozen=True, kw_only=True):
     description: str | None = None
 
 
-class SelectGroup(Message, frozen=True, kw_only=True):
-    """Values of an option that belong together (`SessionConfigSelectGroup`)."""
-
-    group: str
-    name: str
-    options: tuple[SelectOption, ...]
-
-
 class ConfigSelect(Message, frozen=True, kw_only=True, tag_field="type", tag="select"):
     """An option of a session with a list of values (`SessionConfigOption`).
 
@@ -273,36 +252,14 @@ class ConfigSelect(Message, frozen=True, kw_only=True, tag_field="type", tag="se
     id: str
     name: str
     current_value: str
-    options: tuple[SelectOption, ...] | tuple[SelectGroup, ...]
-    description: str | None = None
+    options: tuple[SelectOption, ...]
     category: str | None = None
-
-
-class ConfigBoolean(Message, frozen=True, kw_only=True, tag_field="type", tag="boolean"):
-    """An option of a session that is on or off; only for clients that say they know it."""
-
-    id: str
-    name: str
-    current_value: bool
-    description: str | None = None
-    category: str | None = None
-
-
-ConfigOption: TypeAlias = ConfigSelect | ConfigBoolean
 
 
 class ConfigOptionUpdate(Update, frozen=True, kw_only=True, tag="config_option_update"):
     """The session's options as they are now, all of them."""
 
-    config_options: tuple[ConfigOption, ...]
-
-
-class Notice(Update, frozen=True, kw_only=True, tag="notice"):
-    """A line for the person that is no part of the conversation; only for clients that say they know it."""
-
-    severity: str
-    title: str
-    description: str | None = None
+    config_options: tuple[ConfigSelect, ...]
 
 
 SessionUpdate: TypeAlias = (
@@ -317,7 +274,6 @@ SessionUpdate: TypeAlias = (
     | SessionInfoUpdate
     | UsageUpdate
     | ConfigOptionUpdate
-    | Notice
 )
 
 
@@ -354,21 +310,6 @@ class ElicitationCapabilities(Message, frozen=True, kw_only=True):
     """How a client can ask its user something."""
 
     form: Offered | None = None
-    url: Offered | None = None
-
-
-class ConfigOptionsCapabilities(Message, frozen=True, kw_only=True):
-    """Which options beside lists a client can show (`SessionConfigOptionsCapabilities`)."""
-
-    boolean: Offered | None = None
-
-
-class ClientSessionCapabilities(Message, frozen=True, kw_only=True):
-    """What a client can show of a session."""
-
-    compaction: dict[str, Json] | None = None
-    config_options: ConfigOptionsCapabilities | None = None
-    notices: dict[str, Json] | None = None
 
 
 class ClientCapabilities(Message, frozen=True, kw_only=True):
@@ -376,7 +317,6 @@ class ClientCapabilities(Message, frozen=True, kw_only=True):
 
     fs: FileSystemCapabilities = FileSystemCapabilities()
     terminal: bool = False
-    session: ClientSessionCapabilities | None = None
     elicitation: ElicitationCapabilities | None = None
 
 
@@ -392,15 +332,7 @@ class PromptCapabilities(Message, frozen=True, kw_only=True):
     """What a prompt may hold beside words and links."""
 
     image: bool = False
-    audio: bool = False
     embedded_context: bool = False
-
-
-class McpCapabilities(Message, frozen=True, kw_only=True):
-    """Which MCP servers an agent takes beside those it starts."""
-
-    http: bool = False
-    sse: bool = False
 
 
 class SessionCapabilities(Message, frozen=True, kw_only=True):
@@ -408,7 +340,6 @@ class SessionCapabilities(Message, frozen=True, kw_only=True):
 
     list: Offered | None = None
     delete: Offered | None = None
-    additional_directories: Offered | None = None
     fork: Offered | None = None
     resume: Offered | None = None
     close: Offered | None = None
@@ -419,17 +350,7 @@ class AgentCapabilities(Message, frozen=True, kw_only=True):
 
     load_session: bool = False
     prompt_capabilities: PromptCapabilities = PromptCapabilities()
-    mcp_capabilities: McpCapabilities = McpCapabilities()
     session_capabilities: SessionCapabilities = SessionCapabilities()
-
-
-class AuthMethod(Message, frozen=True, kw_only=True):
-    """A way to log in."""
-
-    id: str
-    name: str
-    description: str | None = None
-    type: str | None = None
 
 
 class InitializeResponse(Message, frozen=True, kw_only=True):
@@ -438,7 +359,6 @@ class InitializeResponse(Message, frozen=True, kw_only=True):
     protocol_version: int
     agent_capabilities: AgentCapabilities = AgentCapabilities()
     agent_info: Implementation | None = None
-    auth_methods: tuple[AuthMethod, ...] = ()
 
 
 class AuthenticateRequest(Message, frozen=True, kw_only=True):
@@ -450,23 +370,10 @@ class AuthenticateRequest(Message, frozen=True, kw_only=True):
 # --- sessions -----------------------------------------------------------------------------------
 
 
-class NamedValue(Message, frozen=True, kw_only=True):
-    """A variable of the environment (`EnvVariable`), or a header (`HttpHeader`)."""
-
-    name: str
-    value: str
-
-
 class McpServer(Message, frozen=True, kw_only=True):
-    """An MCP server: one that is started (`command`, `args`, `env`), or by `type` `http` or `sse`."""
+    """An MCP server, by its name: how it is reached is for those that start it."""
 
     name: str
-    type: str | None = None
-    command: str | None = None
-    args: tuple[str, ...] | None = None
-    env: tuple[NamedValue, ...] | None = None
-    url: str | None = None
-    headers: tuple[NamedValue, ...] | None = None
 
 
 class SessionRequest(Message, frozen=True, kw_only=True):
@@ -480,7 +387,6 @@ class NewSessionRequest(Message, frozen=True, kw_only=True):
 
     cwd: str
     mcp_servers: tuple[McpServer, ...]
-    additional_directories: tuple[str, ...] = ()
 
 
 class SessionMode(Message, frozen=True, kw_only=True):
@@ -503,7 +409,7 @@ class NewSessionResponse(Message, frozen=True, kw_only=True):
 
     session_id: str
     modes: SessionModeState | None = None
-    config_options: tuple[ConfigOption, ...] | None = None
+    config_options: tuple[ConfigSelect, ...] | None = None
 
 
 class LoadSessionRequest(SessionRequest, frozen=True, kw_only=True):
@@ -511,14 +417,13 @@ class LoadSessionRequest(SessionRequest, frozen=True, kw_only=True):
 
     cwd: str
     mcp_servers: tuple[McpServer, ...]
-    additional_directories: tuple[str, ...] = ()
 
 
 class LoadSessionResponse(Message, frozen=True, kw_only=True):
     """What an agent answers to `session/load` and `session/resume`."""
 
     modes: SessionModeState | None = None
-    config_options: tuple[ConfigOption, ...] | None = None
+    config_options: tuple[ConfigSelect, ...] | None = None
 
 
 class ResumeSessionRequest(SessionRequest, frozen=True, kw_only=True):
@@ -526,7 +431,6 @@ class ResumeSessionRequest(SessionRequest, frozen=True, kw_only=True):
 
     cwd: str
     mcp_servers: tuple[McpServer, ...] = ()
-    additional_directories: tuple[str, ...] = ()
 
 
 class ListSessionsRequest(Message, frozen=True, kw_only=True):
@@ -563,13 +467,12 @@ class SetSessionConfigOptionRequest(SessionRequest, frozen=True, kw_only=True):
 
     config_id: str
     value: str | bool
-    type: str | None = None
 
 
 class SetSessionConfigOptionResponse(Message, frozen=True, kw_only=True):
     """What an agent answers: all options as they are now."""
 
-    config_options: tuple[ConfigOption, ...]
+    config_options: tuple[ConfigSelect, ...]
 
 
 class PromptRequest(SessionRequest, frozen=True, kw_only=True):
@@ -602,16 +505,13 @@ class Usage(Message, frozen=True, kw_only=True):
     total_tokens: int
     input_tokens: int
     output_tokens: int
-    thought_tokens: int | None = None
     cached_read_tokens: int | None = None
-    cached_write_tokens: int | None = None
 
 
 class PromptResponse(Message, frozen=True, kw_only=True):
     """What an agent answers to a prompt, when its turn is over."""
 
     stop_reason: StopReason
-    usage: Usage | None = None
 
 
 # --- what the agent asks the client -------------------------------------------------------------
