@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from midstream.language.data_paths import hint_for
 from midstream.language.errors import TextFailed, clip
-from midstream.language.names import Json
+from midstream.language.names import Json, is_number
 from midstream.language.patterns import Pattern
 
 MAX_WORK: Final = 50_000
@@ -185,7 +185,7 @@ class _Walk:
         sign, order = _ORDERS[type(operation)]
         if isinstance(one, str) and isinstance(other, str):
             self.read(one)
-        elif not (_is_number(one) and _is_number(other)):
+        elif not (is_number(one) and is_number(other)):
             raise self.misfit(f'"{sign}" orders two numbers or two texts', left, right)
         return order(one, other)
 
@@ -250,7 +250,7 @@ class _Walk:
         sign, work_out = _SUMS[type(operation)]
         for node in (left, right):
             number = self.value(node)
-            if not _is_number(number):
+            if not is_number(number):
                 raise self.misfit(f'"{sign}" calculates with numbers', node)
             if isinstance(number, int) and not -2 * MAX_INT <= number <= 2 * MAX_INT:
                 raise ExpressionFailed("A whole number has more than 64 bits.")
@@ -279,7 +279,7 @@ class _Walk:
                 self.read(value)
             return choose(values)
         for place, value in enumerate(values):
-            if not _is_number(value):
+            if not is_number(value):
                 # An item of a list is told by its kind alone: no node stands for it.
                 node = nodes[place] if len(nodes) > 1 else ast.Constant(value)
                 raise self.misfit(f"{name} takes numbers only or texts only", node)
@@ -335,10 +335,6 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "lower": _Walk.lower,
     "matches": _Walk.matches,
 }
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _calculate(work_out: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:

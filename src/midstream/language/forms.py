@@ -7,7 +7,7 @@ import re
 
 import msgspec
 
-from midstream.language.names import Json
+from midstream.language.names import Json, is_number
 
 MAX_FIELDS = 64
 MAX_NAMED = 4
@@ -109,7 +109,7 @@ def _names(schema: dict[str, Json]) -> list[tuple[str, bool]]:
 
 def _bounds(spec: dict[str, Json]) -> str:
     least, most = spec.get("minimum"), spec.get("maximum")
-    if _is_number(least) and _is_number(most):
+    if is_number(least) and is_number(most):
         return f"{_json(least)} to {_json(most)}"
     named = (
         ("at least", least),
@@ -117,7 +117,7 @@ def _bounds(spec: dict[str, Json]) -> str:
         ("more than", spec.get("exclusiveMinimum")),
         ("less than", spec.get("exclusiveMaximum")),
     )
-    return ", ".join(f"{words} {_json(bound)}" for words, bound in named if _is_number(bound))
+    return ", ".join(f"{words} {_json(bound)}" for words, bound in named if is_number(bound))
 
 
 def _default(spec: dict[str, Json]) -> str:
@@ -128,10 +128,6 @@ def _default(spec: dict[str, Json]) -> str:
         return f"default {'yes' if value else 'no'}"
     text = value if isinstance(value, str) and value else _json(value)
     return f"default {text}" if len(text) <= MAX_DEFAULT else "with a default"
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 _YES_NO = {"yes": True, "y": True, "no": False, "n": False}

@@ -11,7 +11,7 @@ from typing import Final
 
 from midstream.language.errors import clip
 from midstream.language.json_text import Node
-from midstream.language.names import Json
+from midstream.language.names import Json, is_number, is_same
 from midstream.language.problem import Report
 from midstream.language.shape import shown
 
@@ -276,7 +276,7 @@ class _Fitting:
         is_open = self.has_templates and node.kind == "string" and "${" in node.value
         if not isinstance(choices, list) or is_open:
             return False
-        if any(_is_same(node.value, choice) for choice in choices):
+        if any(is_same(node.value, choice) for choice in choices):
             return False
         texts = [choice for choice in choices if isinstance(choice, str)]
         hint = self.report.near(node.value, texts) if node.kind == "string" else ""
@@ -327,16 +327,10 @@ def _counted(number: float, unit: str) -> str:
 
 
 def _bound(value: Json) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if is_number and math.isfinite(value) else None
+    return value if is_number(value) and math.isfinite(value) else None
 
 
 def _is_of(node: Node, wanted: Json) -> bool:
     if wanted == "integer":
         return node.kind == "number" and node.value == int(node.value)
     return wanted not in TYPES or bool(node.kind == wanted)
-
-
-def _is_same(one: Json, other: Json) -> bool:
-    """Compare as JSON does: true is not 1."""
-    return isinstance(one, bool) == isinstance(other, bool) and one == other

@@ -64,6 +64,17 @@ UNTYPABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict with string keys."""
 
+
+def is_number(value: Json) -> bool:
+    """Return whether a JSON value is a number: true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_same(one: Json, other: Json) -> bool:
+    """Return whether two JSON values are the same: 1 and 1.0 are, 1 and true are not."""
+    return isinstance(one, bool) == isinstance(other, bool) and one == other
+
+
 Effect: TypeAlias = Literal["read", "idempotent", "once"]
 """What a repeated tool call would do: nothing, the same again, or harm."""
 

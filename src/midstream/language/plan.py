@@ -23,6 +23,7 @@ from midstream.language.names import (
     Json,
     Phase,
     Slot,
+    is_number,
 )
 from midstream.language.spec import (
     Agent,
@@ -359,7 +360,7 @@ def time_of(value: Json) -> float | None:
     None: it is no time, such as the 30th of February.
     """
     try:
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if is_number(value):
             return float(value)
         if not isinstance(value, str) or not _TIME.fullmatch(value):
             return None

@@ -43,11 +43,6 @@ def strictly(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(msgspec.structs.replace(problem, severity="error") for problem in problems)
 
 
-def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Return the problems in the order a person meets them: by line, then column."""
-    return tuple(sorted(problems, key=lambda problem: (problem.line, problem.column)))
-
-
 def as_text(problems: Iterable[Problem]) -> str:
     """Return the problems as text, one a line."""
     return "\n".join(map(str, problems))
@@ -119,5 +114,5 @@ class Report:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Return what was found, in the file's order."""
-        return in_order(self._problems)
+        """Return what was found, in the order a person meets it: by line, then column."""
+        return tuple(sorted(self._problems, key=lambda problem: (problem.line, problem.column)))

@@ -10,6 +10,7 @@ from itertools import zip_longest
 import msgspec
 
 from midstream.core.append_only import Book, Log
+from midstream.language.names import is_same
 
 MAX_SHOWN = 120
 """Characters of a value that are shown."""
@@ -45,7 +46,7 @@ def first_difference(expected: object, found: object) -> Difference | None:
         parts = _parts(path, left, right)
         if parts is not None:
             waiting.append(parts)
-        elif not _is_same(left, right):
+        elif not is_same(left, right):
             return Difference(
                 field=path.removeprefix("."), expected=_shown(left), found=_shown(right)
             )
@@ -75,11 +76,6 @@ def _parts(path: str, left: object, right: object) -> Iterator[tuple[str, object
             return ((f"{path}[{index}]", one, other) for index, (one, other) in enumerate(pairs))
         case _:
             return None
-
-
-def _is_same(left: object, right: object) -> bool:
-    """Return whether two leaves are the same JSON: 1 and 1.0 are, 1 and true are not."""
-    return isinstance(left, bool) == isinstance(right, bool) and left == right
 
 
 def _shown(value: object) -> str:
