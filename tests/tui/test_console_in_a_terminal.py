@@ -80,7 +80,7 @@ def test_a_megabyte_pasted_is_folded_and_sent_whole(screen: Screen) -> None:
 
 def test_one_backspace_deletes_a_folded_paste(screen: Screen) -> None:
     screen.paste("x\n" * 100)
-    screen.wait_for("[pasted 101 lines #1]")
+    screen.wait_for("[pasted 100 lines #1]")
     screen.type(BACKSPACE)
 
     screen.wait_gone("[pasted")

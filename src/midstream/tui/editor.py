@@ -302,7 +302,7 @@ class Pastes:
     def folded(self, text: str) -> str:
         """Return the text itself, or a label for it when it is long."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        lines = text.count("\n") + 1
+        lines = len(text.removesuffix("\n").split("\n"))
         if len(text) <= _FOLD_CHARS and lines <= _FOLD_LINES:
             return text
         size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
