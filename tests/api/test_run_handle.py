@@ -45,6 +45,17 @@ async def test_an_answer_to_a_closed_question_is_refused_with_the_reason(place: 
     assert "already answered" in receipt.reason
 
 
+async def test_a_question_is_named_by_itself_or_its_id_not_by_its_number(place: Place) -> None:
+    engine = await place.engine(asks("Sure?"), "Done.")
+    run = await place.at_rest(engine)
+    number: Any = run.questions[0].number
+
+    with pytest.raises(midstream.AuthorMistake, match="1 is no question's id"):
+        await run.answer(number, "yes")
+
+    assert [question.number for question in run.questions] == [number]
+
+
 async def test_words_that_are_unasked_answer_nothing_though_a_question_is_open(
     place: Place,
 ) -> None:

@@ -193,7 +193,7 @@ class RunHandle:
             id, source: as of `say`.
 
         Raises:
-            AuthorMistake: it is no JSON. Nothing was answered.
+            AuthorMistake: it is no JSON, or the question is neither. Nothing was answered.
         """
         text = answer if isinstance(answer, str) else json_text("The answer", answer)
         asked = _id_of(question)
@@ -396,4 +396,10 @@ class RunHandle:
 
 
 def _id_of(question: str | Question) -> str:
-    return question.id if isinstance(question, Question) else question
+    if isinstance(question, Question):
+        return question.id
+    if not isinstance(question, str):
+        raise AuthorMistake(
+            f"{question!r} is no question's id.", hint="Give the question itself, or its id."
+        )
+    return question
