@@ -4,19 +4,17 @@ As in `test_core_invariants`, with states that need no script, errors of every k
 within runs within runs.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from decide_kit import OBJECT, ROLES, TOOLS, asks, call, check, flow, go, of, parts, replayed
 from decide_kit import state as plain
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from search_kit import AnyPlayer, check_ended, once_under_way, reopened, to_the_end
 
 from midstream.core import events as e
 from midstream.core import inputs
-from midstream.core.codec import decode_fact, decode_run, encode_fact, encode_run
-from midstream.core.fold.apply import apply
-from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler, pending
+from midstream.core.pending import AskModel, AwaitTime, CallTool, RunHandler, pending
 from midstream.core.routing import Destination, spoken
 from midstream.core.run import Run, owner_of
 from midstream.language import spec
@@ -200,14 +198,8 @@ policies: st.SearchStrategy[Policy | None] = st.sampled_from(
 )
 
 
-class Player:
-    """Draws what happens next, and remembers keys and ids to send again too late."""
-
-    def __init__(self, data: st.DataObject) -> None:
-        self.data = data
-        self.keys: list[inputs.EffectKey] = [(0, "model", 1)]
-        self.lines: list[str] = ["never"]
-        self.at = 0.0
+class Player(AnyPlayer):
+    texts = texts
 
     def next(self, run: Run) -> inputs.AnyInput:
         self.keys += [effect.key for effect in pending(run)]
@@ -219,25 +211,6 @@ class Player:
         if move < 26:
             return self.said(run)
         return self.other(run)
-
-    def owed(self, run: Run) -> inputs.AnyInput:
-        effect = self.data.draw(st.sampled_from(pending(run)))
-        match effect:
-            case AskModel():
-                return self.model(effect.key)
-            case CallTool():
-                return self.tool(effect.key)
-            case ReviewCall():
-                return self.review(effect.key)
-            case RunHandler() if self.data.draw(st.integers(0, 5)) == 0:
-                return inputs.HandlerFailed(key=effect.key, error="raised")
-            case RunHandler():
-                changed = self.data.draw(st.sampled_from([{}, {"a": {"b": 1}}, {"both": {"c": 2}}]))
-                return inputs.HandlerReturned(key=effect.key, changed=changed)
-            case AwaitTime(until=None):
-                return inputs.TimerStarted(key=effect.key, until=self.at + effect.seconds)
-            case AwaitTime():
-                return inputs.TimerRang(key=effect.key, shown=self.shown())
 
     def model(self, key: inputs.EffectKey) -> inputs.AnyInput:
         usage = e.Usage(model="m", input_tokens=1, output_tokens=2)
@@ -252,16 +225,17 @@ class Player:
             key=key, text=self.data.draw(texts), calls=tuple(made), usage=usage
         )
 
-    def review(self, key: inputs.EffectKey) -> inputs.AnyInput:
-        kind = self.data.draw(st.sampled_from(["allow", "ask", "ask", "deny"]))
-        asks = ("exec: ls", "shown: 1") if kind == "ask" else ()
-        return inputs.CallReviewed(key=key, kind=kind, asks=asks, shows="$ ls", reason="It asks.")  # type: ignore[arg-type]
-
     def tool(self, key: inputs.EffectKey) -> inputs.AnyInput:
         outcome = self.data.draw(
             st.sampled_from(["completed"] * 4 + ["failed", "stopped", "unknown"])
         )
         return inputs.ToolFinished(key=key, outcome=outcome, text=self.data.draw(texts))  # type: ignore[arg-type]
+
+    def handler(self, key: inputs.EffectKey) -> inputs.AnyInput:
+        if self.data.draw(st.integers(0, 5)) == 0:
+            return inputs.HandlerFailed(key=key, error="raised")
+        changed = self.data.draw(st.sampled_from([{}, {"a": {"b": 1}}, {"both": {"c": 2}}]))
+        return inputs.HandlerReturned(key=key, changed=changed)
 
     def answer(self, run: Run) -> inputs.AnyInput:
         question = self.data.draw(st.sampled_from(run.inbox.open_questions))
@@ -285,9 +259,6 @@ class Player:
     def said(self, run: Run) -> inputs.AnyInput:
         return self.line(run, self.data.draw(lines))
 
-    def shown(self) -> tuple[inputs.Shown, ...]:
-        return tuple(inputs.Shown(key=key, text=self.data.draw(texts)) for key in self.keys[-2:])
-
     def other(self, run: Run) -> inputs.AnyInput:
         key = self.data.draw(st.sampled_from(self.keys))
         options: list[inputs.AnyInput] = [
@@ -305,33 +276,6 @@ class Player:
         if self.data.draw(st.integers(0, 9)) == 0:
             options.append(inputs.Stop(reason="bye"))
         return self.data.draw(st.sampled_from(options))
-
-
-def reopened(run: Run, facts: Sequence[e.AnyFact]) -> Run:
-    """Return the run as the next process has it: from its facts, and from a snapshot, as bytes."""
-    from_facts = Run(id="r")
-    for fact in facts:
-        from_facts = apply(from_facts, decode_fact(encode_fact(fact)))
-    assert from_facts == run
-    assert decode_run(*encode_run(run)) == run
-    return from_facts
-
-
-def to_the_end(run: Run) -> tuple[Run, list[e.AnyFact]]:
-    """Stop the run and let its tools end."""
-    run, facts = go(run, inputs.Stop(reason="enough"))
-    for effect in pending(run):
-        run, more = go(run, inputs.ToolFinished(key=effect.key, outcome="stopped", text=""))
-        facts += more
-    return run, facts
-
-
-def once_under_way(run: Run) -> set[str]:
-    return {
-        effect.call.id
-        for effect in pending(run)
-        if isinstance(effect, CallTool) and TOOLS[effect.call.name].effect == "once"
-    }
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -361,26 +305,9 @@ def test_whatever_happens_to_any_kind_of_state_the_rules_hold(data: st.DataObjec
     run, more = to_the_end(run)
     facts += more
     assert run.visit.phase == "ended"
-    rules_of_facts(facts)
+    check_ended(facts)
     assert replayed(facts) == run
     check(run, run, [])
-
-
-def rules_of_facts(facts: Sequence[e.AnyFact]) -> None:
-    received = [fact.input_id for fact in of(facts, e.InputReceived)]
-    disposed = [fact.input_id for fact in of(facts, e.InputDisposed)]
-    assert sorted(received) == sorted(disposed), "a line ends in exactly one way"
-    asked = [fact.question_id for fact in of(facts, e.QuestionAsked)]
-    closed = [fact.question_id for fact in of(facts, e.QuestionAnswered)]
-    closed += [fact.question_id for fact in of(facts, e.QuestionSuperseded)]
-    closed += [fact.question_id for fact in of(facts, e.QuestionExpired) if not fact.stays]
-    assert sorted(closed) == sorted(asked), "every question closes once"
-    called = [fact.call_id for fact in of(facts, e.ToolCalled)]
-    returned = [fact.call_id for fact in of(facts, e.ToolReturned)]
-    assert len(set(called)) == len(called), "no call is made twice"
-    assert len(set(returned)) == len(returned), "no call ends twice"
-    assert set(called) <= set(returned), "every call that was made has an end"
-    assert all(fact.fault != "bug" for fact in of(facts, e.RunFailed))
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

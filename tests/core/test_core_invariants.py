@@ -23,13 +23,12 @@ from decide_kit import (
 )
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from search_kit import AnyPlayer, check_ended, once_under_way, reopened, to_the_end
 
 from midstream.core import events as e
 from midstream.core import inputs
-from midstream.core.codec import decode_fact, decode_run, encode_fact, encode_run
 from midstream.core.conversation import Message, seen_by
-from midstream.core.fold.apply import apply
-from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler, pending
+from midstream.core.pending import CallTool, pending
 from midstream.core.routing import spoken
 from midstream.core.run import Run
 from midstream.core.todo import parse_edit
@@ -104,14 +103,8 @@ texts = st.sampled_from(
 )
 
 
-class Player:
-    """Draws what happens next, and remembers keys and ids to send again too late."""
-
-    def __init__(self, data: st.DataObject) -> None:
-        self.data = data
-        self.keys: list[inputs.EffectKey] = [(0, "model", 1), (99, "pre", 0)]
-        self.lines: list[str] = ["never"]
-        self.at = 0.0
+class Player(AnyPlayer):
+    texts = texts
 
     def next(self, run: Run) -> inputs.AnyInput:
         self.keys += [effect.key for effect in pending(run)]
@@ -122,32 +115,11 @@ class Player:
             return self.said(run)
         return self.other(run)
 
-    def owed(self, run: Run) -> inputs.AnyInput:
-        effect = self.data.draw(st.sampled_from(pending(run)))
-        match effect:
-            case AskModel():
-                return self.model(effect.key)
-            case CallTool():
-                return self.tool(effect.key)
-            case ReviewCall():
-                return self.review(effect.key)
-            case RunHandler():
-                return self.handler(effect.key)
-            case AwaitTime(until=None):
-                return inputs.TimerStarted(key=effect.key, until=self.at + effect.seconds)
-            case AwaitTime():
-                return inputs.TimerRang(key=effect.key)
-
     def model(self, key: inputs.EffectKey) -> inputs.AnyInput:
         if self.data.draw(st.integers(0, 5)) == 0:
             return inputs.ModelFailed(key=key, error="500", shown=self.data.draw(texts))
         made = self.data.draw(st.lists(calls, max_size=4))
         return inputs.ModelReplied(key=key, text=self.data.draw(texts), calls=tuple(made))
-
-    def review(self, key: inputs.EffectKey) -> inputs.AnyInput:
-        kind = self.data.draw(st.sampled_from(["allow", "ask", "ask", "deny"]))
-        asks = ("exec: ls", "shown: 1") if kind == "ask" else ()
-        return inputs.CallReviewed(key=key, kind=kind, asks=asks, shows="$ ls", reason="It asks.")  # type: ignore[arg-type]
 
     def tool(self, key: inputs.EffectKey) -> inputs.AnyInput:
         if self.data.draw(st.booleans()):
@@ -193,15 +165,7 @@ class Player:
             policy=self.data.draw(
                 st.sampled_from([None, None, "interrupt", "steer", "queue", "reject"])
             ),
-            shown=self.shown(run),
-        )
-
-    def shown(self, run: Run) -> tuple[inputs.Shown, ...]:
-        return tuple(
-            inputs.Shown(
-                key=key, text=self.data.draw(texts), has_calls=self.data.draw(st.booleans())
-            )
-            for key in self.keys[-2:]
+            shown=self.shown(),
         )
 
     def other(self, run: Run) -> inputs.AnyInput:
@@ -215,7 +179,7 @@ class Player:
             self.tool(key),
             self.handler(key),
             inputs.HandlerLogged(key=key, text="half-way"),
-            inputs.Halt(shown=self.shown(run)),
+            inputs.Halt(shown=self.shown()),
             inputs.Approve(question=question, granted=granted, for_run=for_run, note="hm"),
             inputs.Approve(question=question, granted=granted, for_run=for_run),
             inputs.Approve(question=question, granted=True, edited={"command": "ls"}),
@@ -233,15 +197,6 @@ class Player:
         if self.data.draw(st.integers(0, 9)) == 0:
             options += [inputs.HandlerFailed(key=key, error="raised"), inputs.Stop(reason="bye")]
         return self.data.draw(st.sampled_from(options))
-
-
-def to_the_end(run: Run) -> tuple[Run, list[e.AnyFact]]:
-    """Stop the run and let its tools end."""
-    run, facts = go(run, inputs.Stop(reason="enough"))
-    for effect in pending(run):
-        run, more = go(run, inputs.ToolFinished(key=effect.key, outcome="stopped", text=""))
-        facts += more
-    return run, facts
 
 
 def a_request_is_valid(messages: Sequence[Message]) -> bool:
@@ -285,16 +240,7 @@ def test_whatever_happens_the_rules_hold(data: st.DataObject) -> None:
     assert run.visit.phase == "ended"
     assert None not in dispositions(run)
     assert len(of(facts, e.InputDisposed)) == len(run.inbox.lines)
-    asked = [fact.question_id for fact in of(facts, e.QuestionAsked)]
-    answered = [fact.question_id for fact in of(facts, e.QuestionAnswered)]
-    superseded = [fact.question_id for fact in of(facts, e.QuestionSuperseded)]
-    assert sorted(answered + superseded) == sorted(asked), "every question closes once"
-    called = [fact.call_id for fact in of(facts, e.ToolCalled)]
-    returned = [fact.call_id for fact in of(facts, e.ToolReturned)]
-    assert len(set(called)) == len(called), "no call is made twice"
-    assert len(set(returned)) == len(returned), "no call ends twice"
-    assert set(called) <= set(returned), "every call that was made has an end"
-    assert all(fact.fault != "bug" for fact in of(facts, e.RunFailed))
+    check_ended(facts)
     check(run, run, [])
 
 
@@ -329,16 +275,6 @@ def told(data: st.DataObject, resume: State | None, most: int = 30) -> tuple[Run
     return run, facts
 
 
-def reopened(run: Run, facts: Sequence[e.AnyFact]) -> Run:
-    """Return the run as the next process has it: from its facts, and from a snapshot, as bytes."""
-    from_facts = Run(id="r")
-    for fact in facts:
-        from_facts = apply(from_facts, decode_fact(encode_fact(fact)))
-    assert from_facts == run
-    assert decode_run(*encode_run(run)) == run
-    return from_facts
-
-
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_a_process_may_die_after_every_append_and_the_rules_hold(data: st.DataObject) -> None:
@@ -358,20 +294,4 @@ def test_a_process_may_die_after_every_append_and_the_rules_hold(data: st.DataOb
     run, more = to_the_end(run)
     facts += more
     assert replayed(facts) == run
-    received = [fact.input_id for fact in of(facts, e.InputReceived)]
-    disposed = [fact.input_id for fact in of(facts, e.InputDisposed)]
-    assert sorted(received) == sorted(disposed), "a line ends in exactly one way"
-    begun = [fact.call_id for fact in of(facts, e.ToolCalled)]
-    ended = [fact.call_id for fact in of(facts, e.ToolReturned)]
-    assert len(set(begun)) == len(begun), "no call is begun twice"
-    assert len(set(ended)) == len(ended), "no call ends twice"
-    assert set(begun) <= set(ended)
-    assert all(fact.fault != "bug" for fact in of(facts, e.RunFailed))
-
-
-def once_under_way(run: Run) -> set[str]:
-    return {
-        effect.call.id
-        for effect in pending(run)
-        if isinstance(effect, CallTool) and whole(RICH).tools[effect.call.name].effect == "once"
-    }
+    check_ended(facts)

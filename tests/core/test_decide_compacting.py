@@ -6,7 +6,8 @@ import pytest
 from decide_kit import call, dispositions, done, go, of, replies, says, tell
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from test_core_invariants import Player, a_request_is_valid, reopened, to_the_end
+from search_kit import reopened, to_the_end
+from test_core_invariants import Player, a_request_is_valid
 
 from midstream.core import events as e
 from midstream.core import inputs

@@ -132,12 +132,6 @@ def _chaining(path: Path, run: int, whole: int) -> int:
     return whole
 
 
-def broken_root(path: Path) -> None:
-    for name in ("facts", "runs"):
-        ((page,),) = edit(path, "select rootpage from sqlite_schema where name=?", name)
-        _overwrite(path, page)
-
-
 def broken_index(path: Path) -> None:
     ((page,),) = edit(path, "select rootpage from sqlite_schema where name like '%autoindex_runs%'")
     _overwrite(path, page)

@@ -12,7 +12,6 @@ an expression to become true. What the page asked for and wrote to its console, 
 remembered.
 """
 
-import base64
 import contextlib
 import json
 import os
@@ -311,8 +310,3 @@ class Page:
             for node in nodes
             if not node.get("ignored")
         ]
-
-    def picture(self, path: Path) -> None:
-        """Keep what is to be seen, as PNG."""
-        found = self.ask("Page.captureScreenshot", format="png")
-        path.write_bytes(base64.b64decode(found["data"]))

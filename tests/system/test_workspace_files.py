@@ -1,7 +1,6 @@
 """The names of a workspace's files: what ignore files leave out is left out, with ripgrep and without."""
 
 import os
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -9,8 +8,6 @@ from deadline import DEADLINE_S
 
 from midstream.system import workspace_files
 from midstream.system.workspace_files import WorkspaceFiles
-
-Named = Callable[[], Awaitable[set[str]]]
 
 
 @pytest.fixture(params=[pytest.param("ripgrep", marks=pytest.mark.needs("rg")), "python"])

@@ -1,21 +1,15 @@
 """Traces made of facts by hand, and what a strict collector has of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from support.collector import Collector
 
-from midstream.core.events import Fact
 from midstream.core.notices import Envelope
 from midstream.safety.redaction import Redactor
 from midstream.telemetry import otlp
 from midstream.telemetry.spans import Fork, Trace
 
 RESOURCE = otlp.resource({"service.name": "midstream"})
-
-
-def facts_in(events: Iterable[Envelope]) -> list[Envelope]:
-    """Return the facts among events."""
-    return [event for event in events if isinstance(event.event, Fact)]
 
 
 def told(

@@ -67,7 +67,7 @@ async def pipes() -> AsyncIterator[Pipes]:
     made.close()
 
 
-async def played(pipes: Pipes, ui: PlainUI | JsonUI, text: str) -> str:
+async def played(pipes: Pipes, ui: UI, text: str) -> str:
     """Return what a UI wrote for an input that ends."""
     pipes.type(text)
     pipes.end_input()
@@ -75,10 +75,6 @@ async def played(pipes: Pipes, ui: PlainUI | JsonUI, text: str) -> str:
         await ui.run(pipes.session)
         await ui.close()
     return pipes.out()
-
-
-def both_are_uis(plain: PlainUI, lines: JsonUI) -> tuple[UI, UI]:
-    return plain, lines
 
 
 async def test_lines_reach_the_session_in_order_and_the_end_of_input_returns(pipes: Pipes) -> None:

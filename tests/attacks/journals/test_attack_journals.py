@@ -27,7 +27,6 @@ from midstream.testing.contracts import fact, facts
 MAIL = Mail(id="l1", run="r", at=1.0, text="go on")
 KEPT = {"r": facts("r", 1, 5), "other": [fact("other", seq, f"o{seq}") for seq in range(1, 6)]}
 ENDLESS = "with recursive c(x) as (select 1 union all select x + 1 from c) select"
-GOOD = ("meta", "runs", "facts", "inbox", "leases", "snapshots", "pages")
 PAGES = {"p": b"page"}
 
 

@@ -20,7 +20,6 @@ from tables import table
 
 from midstream.cli.output import NOT_TRUSTED
 
-PROJECT = Path(__file__).parents[3]
 DRIVER = Path(__file__).with_name("watched_cli.py")
 PYTHON = "import pathlib; pathlib.Path({marks!r}, {name!r}).touch()\n"
 PROGRAM = "#!/bin/sh\ntouch {marks}/{name}\n"
