@@ -134,3 +134,13 @@ def state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         patch.delenv("SSL_CERT_FILE", raising=False)
         patch.setenv("SSL_CERT_DIR", str(certificates))
         yield
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder that holds the test's settings and state, too; nothing here has a key for a model."""
+    monkeypatch.setenv(CONFIG_HOME, str(tmp_path / "config"))
+    monkeypatch.setenv(STATE_HOME, str(tmp_path / "state"))
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path

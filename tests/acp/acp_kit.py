@@ -142,14 +142,12 @@ def fits(version: int, name: str, value: Any) -> None:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with settings, a journal and a workspace of its own."""
-    monkeypatch.setenv("MIDSTREAM_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("MIDSTREAM_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("MIDSTREAM_MODEL", "openai:gpt-4o-mini")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-not-a-key")
-    (tmp_path / "work").mkdir()
-    return tmp_path
+    (own_folder / "work").mkdir()
+    return own_folder
 
 
 @pytest.fixture

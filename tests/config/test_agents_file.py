@@ -19,10 +19,8 @@ from midstream.runtime.workflow_library import WorkflowLibrary
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MIDSTREAM_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("MIDSTREAM_STATE_HOME", str(tmp_path / "state"))
-    folder = tmp_path / "repo"
+def workspace(own_folder: Path) -> Path:
+    folder = own_folder / "repo"
     folder.mkdir()
     (folder / "AGENTS.md").write_text("Use tabs.\n")
     return folder

@@ -14,10 +14,8 @@ from midstream.config.trust_preview import enables, shown_name
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MIDSTREAM_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("MIDSTREAM_STATE_HOME", str(tmp_path / "state"))
-    folder = tmp_path / "repo"
+def workspace(own_folder: Path) -> Path:
+    folder = own_folder / "repo"
     folder.mkdir()
     return folder
 

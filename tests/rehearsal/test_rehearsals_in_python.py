@@ -43,12 +43,8 @@ def look(run):
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MIDSTREAM_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("MIDSTREAM_STATE_HOME", str(tmp_path / "state"))
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    folder = tmp_path / "work"
+def workspace(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = own_folder / "work"
     (folder / ".midstream" / "workflows" / "judged" / "rehearsals").mkdir(parents=True)
     (folder / ".midstream" / "workflows" / "judged.py").write_text(FLOW, encoding="utf-8")
     (folder / "judged.py").write_text(FLOW, encoding="utf-8")

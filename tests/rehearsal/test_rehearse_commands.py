@@ -23,12 +23,8 @@ OFFLINE = {"dude": {"start": [{"text": "You said ${input}."}]}}
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MIDSTREAM_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("MIDSTREAM_STATE_HOME", str(tmp_path / "state"))
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    folder = tmp_path / "work"
+def workspace(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = own_folder / "work"
     beside = folder / ".midstream" / "workflows" / "shout"
     (beside / "rehearsals").mkdir(parents=True)
     (beside.parent / "shout.json").write_text(json.dumps(WORKFLOW), encoding="utf-8")

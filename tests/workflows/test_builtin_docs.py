@@ -20,10 +20,8 @@ WITHOUT_SANDBOX = re.findall(r"Where there is no sandbox, .* too: `(--allow '.*'
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MIDSTREAM_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("MIDSTREAM_STATE_HOME", str(tmp_path / "state"))
-    folder = small_project(tmp_path / "shop")
+def workspace(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = small_project(own_folder / "shop")
     monkeypatch.chdir(folder)
     return folder
 

@@ -26,15 +26,13 @@ ANSWERS = {"release_note": ("cheerful",)}
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MIDSTREAM_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("MIDSTREAM_STATE_HOME", str(tmp_path / "state"))
+def workspace(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for path, body in examples().items():
-        file = tmp_path / "work" / path
+        file = own_folder / "work" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(body, encoding="utf-8")
-    monkeypatch.chdir(tmp_path / "work")
-    return tmp_path / "work"
+    monkeypatch.chdir(own_folder / "work")
+    return own_folder / "work"
 
 
 def test_every_example_is_sound(workspace: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -72,12 +72,8 @@ REHEARSALS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MIDSTREAM_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("MIDSTREAM_STATE_HOME", str(tmp_path / "state"))
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    folder = tmp_path / "work"
+def workspace(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = own_folder / "work"
     (folder / ".midstream" / "workflows" / "shout" / "rehearsals").mkdir(parents=True)
     (folder / ".midstream" / "workflows" / "shout.json").write_text(json.dumps(WORKFLOW))
     (folder / ".git" / "hooks").mkdir(parents=True)
