@@ -55,6 +55,19 @@ def errors_of_schema(schema: Any) -> list[Problem]:
     return [problem for problem in report.problems if problem.severity == "error"]
 
 
+def test_examples_of_a_schema_are_values_and_required_are_names() -> None:
+    said = [
+        errors_of_schema({key: value})[0].message
+        for key, value in (("examples", 3), ("required", [3]), ("required", ["a", "a"]))
+    ]
+
+    assert said == [
+        "expected a list of values, found 3.",
+        "expected a list of names, found a list [...].",
+        "expected a list of different names, found a list [...].",
+    ]
+
+
 PASSING = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 """Most schemas drawn like this do not pass, and say nothing here."""
 

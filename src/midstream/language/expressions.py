@@ -77,6 +77,11 @@ class Expression:
         self._tree = tree
         self._patterns = patterns
 
+    @property
+    def counts_visits(self) -> bool:
+        """Return whether it asks how often a state was entered: that may bound a circle."""
+        return any(name.split(".")[0] == "visits" for name in self.names)
+
     def evaluate(self, values: Mapping[str, Json]) -> Json:
         """Return its value over those of the roots; a root that is not given is null.
 

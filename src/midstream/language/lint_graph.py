@@ -247,7 +247,6 @@ def _is_bounded(state: Node) -> bool:
 def _counts_visits(transition: Node) -> bool:
     when = transition.text("when")
     try:
-        names = () if when is None else compiled(when.value).names
+        return when is not None and compiled(when.value).counts_visits
     except BadExpression:
         return True  # reported already
-    return any(name.split(".")[0] == "visits" for name in names)

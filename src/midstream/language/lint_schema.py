@@ -123,10 +123,12 @@ def _check_keyword(key: str, value: Node, root: Node, report: Report) -> None:
         wanted = "" if value.kind == "array" else "a list of values"
         if value.kind == "array" and not value.items:
             report.error(value, "expected a list of values, found an empty one: nothing fits it.")
-    elif key in ("required", "examples"):
-        texts = key == "examples" or all(item.kind == "string" for item in value.items)
-        wanted = "" if value.kind == "array" and texts else "a list of names"
-        if key == "required" and not wanted and len(set(value.value)) < len(value.value):
+    elif key == "examples":
+        wanted = "" if value.kind == "array" else "a list of values"
+    elif key == "required":
+        is_texts = value.kind == "array" and all(item.kind == "string" for item in value.items)
+        wanted = "" if is_texts else "a list of names"
+        if is_texts and len(set(value.value)) < len(value.value):
             wanted = "a list of different names"
     elif key in _NUMBERS:
         wanted = "" if value.kind == "number" else "a number"

@@ -94,14 +94,12 @@ def table(tried: Sequence[Tried]) -> str:
     """Return the points tried, held and broken, by kind, and how to replay each that broke."""
     lines = [f"{'':<10}{'tried':>7}{'held':>7}{'broken':>7}"]
     for kind in ("interrupt", "aside", "kill", "both", "pairs"):
-        these = [each for each in tried if _row_of(each.point) == kind]
+        these = [
+            each for each in tried if kind == ("pairs" if each.point.then else each.point.kind)
+        ]
         held = sum(not each.broken for each in these)
         if these:
             lines.append(f"{kind:<10}{len(these):>7}{held:>7}{len(these) - held:>7}")
     for each in tried:
         lines += [f"--point {each.point}: {words}" for words in each.broken]
     return "\n".join(lines)
-
-
-def _row_of(point: Point) -> str:
-    return point.kind if point.then is None else "pairs"

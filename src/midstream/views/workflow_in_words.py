@@ -13,7 +13,7 @@ from midstream.core.decide.transitions import catch_of
 from midstream.language.expressions import compiled
 from midstream.language.names import INTERRUPTED, STOP, ErrorKind, Json, Policy
 from midstream.language.plan import branches_of
-from midstream.language.spec import Ask, Budget, Definition, State, Transition, Workflow
+from midstream.language.spec import Ask, Budget, Definition, State, Workflow
 from midstream.language.walks import circles, reached
 from midstream.safety.capability import quoted
 from midstream.views.amounts import seconds_words
@@ -347,7 +347,8 @@ def _unbounded(workflow: Workflow, graph: Graph) -> Iterator[str]:
     bounded = {
         state.name
         for state in workflow.states
-        if state.max_visits is not None or any(map(_counts_visits, state.transitions))
+        if state.max_visits is not None
+        or any(each.when and compiled(each.when).counts_visits for each in state.transitions)
     }
     free = _onward(
         edge
@@ -361,11 +362,6 @@ def _unbounded(workflow: Workflow, graph: Graph) -> Iterator[str]:
             f"Nothing in the file bounds how often it goes round through "
             f"{_listed([one_line(name) for name in circling])}: no max_visits, no budget."
         )
-
-
-def _counts_visits(transition: Transition) -> bool:
-    names = () if transition.when is None else compiled(transition.when).names
-    return any(name.split(".")[0] == "visits" for name in names)
 
 
 def _listed(names: Sequence[str]) -> str:
