@@ -247,19 +247,19 @@ def test_a_command_runs_with_its_profile_and_nothing_of_it_stays(
         guarded=Guarded(locked=("Makefile",), sockets=("door",)),
         masks=Masks(names=("customers",)),
     )
-    with belt.prepared(
+    ready = belt.prepared(
         inside,
         ["/bin/sh", "-c", 'echo "$TMPDIR $SECRET_KEY"; echo x > "$TMPDIR/x"'],
         {**os.environ, "SECRET_KEY": "hunter2"},
         {"TAG": "1"},
-    ) as ready:
-        child = Child((), folder=workspace, environment={}, box=lambda *_: ready)
-        child.listen()
-        printed = b""
-        while not child.is_silent:
-            child.wait(60.0)
-            printed += child.read()
-        child.end()
+    )
+    child = Child((), folder=workspace, environment={}, box=lambda *_: ready)
+    child.listen()
+    printed = b""
+    while not child.is_silent:
+        child.wait(60.0)
+        printed += child.read()
+    child.end()
 
     flag, profile, *argv = json.loads(said.read_text())
     scratch = printed.decode().strip()

@@ -147,13 +147,13 @@ class AIAPIClient:
             own = model_of_level(level, self._levels)
             self._chosen[level] = own if model is None else require_name(model)
 
-    def model_for(self, level: str = "base", model: str | None = None) -> str:
-        """Return the name of the model that answers: `model`, else the one in use, else the level's own.
+    def model_for(self, level: str = "base") -> str:
+        """Return the name of the model that answers a level: the one in use, else the level's own.
 
         Raises:
             UserMistake: there is no such level, or the name is none of a model.
         """
-        return self._answering(level, model, None)[0]
+        return self._answering(level, None, None)[0]
 
     def _answering(
         self, level: str, model: str | None, effort: Effort | None

@@ -685,6 +685,3 @@ _SPEC: Final = ToolSpec(
     timeout_s=MAX_TIMEOUT_S + 2 * KILL_S,
     reviewed=True,
 )
-
-TOOLS: tuple[Tool, ...] = (terminal_tool(),)
-"""Without a sandbox: it is measured, in a thread, by whoever builds the tools."""

@@ -13,8 +13,6 @@ from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.system.piped_child import CHUNK, PipedChild
 from midstream.system.supervisor import PIPED, Child
 
-MAX_LINE: Final = 4_000_000
-"""Bytes of one message."""
 _GENTLE_S: Final = 0.4
 _TERM_S: Final = 0.6
 _PASSED_ON: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "TMPDIR", "TZ", "USER")

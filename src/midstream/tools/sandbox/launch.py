@@ -282,12 +282,6 @@ class Prepared:
             self._group = None
         self._held.let_go()
 
-    def __enter__(self) -> "Prepared":
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
 
 def variables_inside(environment: Mapping[str, str], home: Path, workspace: Path) -> dict[str, str]:
     """Return the environment of a command inside, made of what it may be handed on of ours."""

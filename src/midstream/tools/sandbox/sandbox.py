@@ -24,7 +24,7 @@ class Sandbox:
     """A sandbox and how good it is.
 
     Measuring takes up to a second the first time, a few milliseconds later. Whatever needs the result
-    waits for it, in its own thread; `level` and `known` never wait.
+    waits for it, in its own thread; `level` never waits.
     """
 
     def __init__(
@@ -42,11 +42,6 @@ class Sandbox:
         self._lookouts: dict[Path, Lookout] = {}
         self._seen: dict[Path, tuple[float, Guarded]] = {}
         self._is_unfit: dict[Path, bool] = {}
-
-    @property
-    def known(self) -> Measured | None:
-        """Return what was measured, None before that."""
-        return None if self._known is None else self._known[0]
 
     @property
     def level(self) -> SandboxLevel:

@@ -203,7 +203,7 @@ class Seatbelt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sealed(Starting):
-    """A command line to start, with its profile, held from its first step on; a context that clears up."""
+    """A command line to start, with its profile, held from its first step on."""
 
     def __init__(
         self, argv: list[str], environment: dict[str, str], scratch: str, stdin: int = DROPPED
@@ -216,12 +216,6 @@ class Sealed(Starting):
     def close(self) -> None:
         """Take its scratch folder away, when nothing of it runs any more."""
         shutil.rmtree(self._scratch, ignore_errors=True)
-
-    def __enter__(self) -> "Sealed":
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
 
 def found_seatbelt(places: tuple[str, ...] = PLACES) -> Seatbelt | str:
