@@ -90,7 +90,6 @@ class Updates:
         workspace: the folder that paths of tools are from.
         contents: returns what a file held, by its key.
         is_ours: whether words came from this session: its editor shows them already.
-        names_agents: several agents speak, so each is named.
     """
 
     def __init__(
@@ -98,10 +97,10 @@ class Updates:
         workspace: Path,
         contents: Contents,
         *,
-        is_ours: Callable[[str], bool] = lambda input_id: False,
-        names_agents: bool = False,
+        is_ours: Callable[[str], bool],
     ) -> None:
-        self.names_agents = names_agents
+        self.names_agents = False
+        """Whether several agents speak, so that each is named."""
         self._workspace = workspace
         self._contents = contents
         self._is_ours = is_ours

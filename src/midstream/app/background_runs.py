@@ -4,7 +4,8 @@ The session asks it what to say of them, `/commands` what can be done with them.
 `UserMistake`, unchanged; `run` is the beginning of an id, in any case.
 """
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Sequence
 from functools import partial
 
 from midstream.app.run_sentences import (
@@ -233,11 +234,8 @@ class Background:
         last = await anext((kept async for kept in over if not kept.damaged), None)
         if last is None:
             return None
-        machine = await repository.watch(last.id, _nothing)
-        try:
+        async with self._reached(last.id) as machine:
             return machine.run
-        finally:
-            await repository.unwatch(machine)
 
     async def resume(self, run: str, choice: Choice = "") -> None:
         """Go on with a run nobody runs, or that is suspended, and make it the active one.
@@ -295,8 +293,8 @@ class Background:
 
     async def send(self, run: str, text: str) -> None:
         """Give any run a line: the answer to its only question, else unasked words."""
-        id = await self._runs.find_id(run)
-        await self._said(id, text)
+        async with self._reached(await self._runs.find_id(run)) as machine:
+            await self._said(machine, text)
 
     async def answer(self, run: str, text: str) -> None:
         """Answer what a run asks, the active one if `run` is empty; `#2 TEXT` names the question."""
@@ -305,15 +303,8 @@ class Background:
             hint = "A line without a command goes where the bottom line says."
             raise UserMistake("No question is open.", hint=hint)
         id = await self._runs.find_id(run) if run else active.run.id  # type: ignore[union-attr]
-        machine = self._runs.find(id)
-        if machine is not None:
+        async with self._reached(id) as machine:
             await self._answered(machine, text)
-            return
-        machine = await self._runs.repository.watch(id, _nothing)
-        try:
-            await self._answered(machine, text)
-        finally:
-            await self._runs.repository.unwatch(machine)
 
     async def spent(self, *, since: float) -> list[Spent]:
         """Return what all runs of the workspace used since a time, and those of this console ever.
@@ -343,6 +334,19 @@ class Background:
 
     # --- inside -----------------------------------------------------------------------------
 
+    @contextlib.asynccontextmanager
+    async def _reached(self, id: str) -> AsyncIterator[Machine]:
+        """Give a run: the one that is here or watched, else another process's for as long as it takes."""
+        machine = self._runs.find(id)
+        if machine is not None:
+            yield machine
+            return
+        machine = await self._runs.repository.watch(id, _nothing)
+        try:
+            yield machine
+        finally:
+            await self._runs.repository.unwatch(machine)
+
     async def _resumed(self, id: str, choice: Choice) -> Machine:
         try:
             machine = await self._runs.repository.resume(id, choice)
@@ -367,25 +371,15 @@ class Background:
         found = answering(text, machine.run)
         match found:
             case Destination():
-                await self._said(machine.run.id, found, machine)
+                await self._said(machine, found)
             case Returned(reason=reason):
                 raise UserMistake(reason)
             case _:
                 asked = machine.run.inbox.open_questions
                 raise UserMistake(nothing_to_answer(asked, self._runs.short(machine.run.id)))
 
-    async def _said(
-        self, id: str, words: str | Destination, machine: Machine | None = None
-    ) -> None:
-        machine = machine or self._runs.find(id)
-        is_passing = machine is None
-        if machine is None:
-            machine = await self._runs.repository.watch(id, _nothing)
-        try:
-            receipt = await machine.say(words)
-        finally:
-            if is_passing:
-                await self._runs.repository.unwatch(machine)
+    async def _said(self, machine: Machine, words: str | Destination) -> None:
+        receipt = await machine.say(words)
         if receipt.handling == "reject" or (receipt.reason and receipt.handling == "answer"):
             raise UserMistake(receipt.reason)
         record = machine.run.inbox.lines.get(receipt.input_id)

@@ -15,11 +15,6 @@ from midstream.runtime.storage import KeptRun
 from midstream.system.offloop import in_thread
 from midstream.views.welcome_screen import CODER, Found, Key, welcome
 
-_EXTRAS: Final = {
-    "google": ("google", "google.genai"),
-}
-"""The providers whose library comes with an extra: its name, and what is there once it is installed."""
-
 LANGUAGES: Final = {
     suffix: language
     for language, suffixes in {
@@ -95,20 +90,20 @@ async def found_here(workspace: Path, model: str) -> Found:
 def _keys(environ: Mapping[str, str]) -> tuple[Key, ...]:
     found: dict[str, Key] = {}
     for provider, names in KEYS.items():
+        # Its library alone comes with an extra.
+        extra = "google" if provider == "google" and not is_there("google.genai") else ""
         for name in names:
             if name not in found and environ.get(name, "").strip():
-                found[name] = Key(name=name, provider=provider, extra=_missing(provider))
+                found[name] = Key(name=name, provider=provider, extra=extra)
     return tuple(found.values())
 
 
-def _missing(provider: str) -> str:
-    extra, module = _EXTRAS.get(provider, ("", ""))
-    if not extra:
-        return ""
+def is_there(module: str) -> bool:
+    """Return whether a module is installed; nothing is imported but what it is in."""
     try:
-        return "" if find_spec(module) else extra
-    except ModuleNotFoundError:
-        return extra
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # what it is in is not there either
+        return False
 
 
 def _has_code(workspace: Path) -> bool:

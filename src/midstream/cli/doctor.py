@@ -123,10 +123,10 @@ def _salvage(options: Options) -> int:
         )
     done = salvage(path)
     if done.damaged is None:
-        answer(options, done, f"Nothing is damaged in {path}: {_some_runs(len(done.runs))}.")
+        answer(options, done, f"Nothing is damaged in {path}: {counted(len(done.runs), 'run')}.")
         return FINISHED
     whole = [run for run in done.runs if run.facts == run.had]
-    lines = [f"{_some_runs(len(whole))} whole, {counted(done.mails, 'message')} to runs."]
+    lines = [f"{counted(len(whole), 'run')} whole, {counted(done.mails, 'message')} to runs."]
     for run in done.runs:
         of = f" of {run.had}" if run.had else ""
         if run.renamed:
@@ -307,7 +307,7 @@ def _found(
 ) -> Finding:
     """Return what is to be said of a journal of which so many runs were read."""
     path = config.journal
-    some = _some_runs(checked) if is_all else f"more than {_some_runs(checked)}"
+    some = f"{'' if is_all else 'more than '}{counted(checked, 'run')}"
     words = f"keeps every run in {config.journal_shown}: {some}"
     hint = "Restore them from a backup: docs/many_machines.md says how."
     free = 0
@@ -336,10 +336,6 @@ def _found(
         hint = f"Others can read it: chmod 600 {path}"
         return Finding("journal", "note", f"{words}, mode {mode:o}", hint)
     return Finding("journal", "ok", words)
-
-
-def _some_runs(count: int) -> str:
-    return f"{count} run{'' if count == 1 else 's'}"
 
 
 def _models(config: ConfigManager) -> Iterator[Finding]:

@@ -13,17 +13,16 @@ from typing import TypeAlias
 import click
 import msgspec
 
-from midstream.app.assembly import Options, copy_mark, opened_store
+from midstream.app.assembly import Options, copy_mark, opened_store, placement_here
 from midstream.cli.journal import Journal, with_journal
 from midstream.cli.options import JSON, takes
 from midstream.cli.output import FAILED, FINISHED, answer, say
-from midstream.config.directories import host_name, user_name
 from midstream.config.manager import ConfigManager
 from midstream.config.private_files import make_private
 from midstream.core.costs import counted
 from midstream.language.errors import UserMistake
 from midstream.runtime.engine.journal_copy import Copied, copied, put_away
-from midstream.runtime.storage import Placement, Store
+from midstream.runtime.storage import Store
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import HANGUPS, run_until_signalled
 
@@ -64,7 +63,7 @@ def copy(options: Options, source: str, target: str) -> int:
                 copy_mark(there.journal).touch(0o600)
             target_store = await in_thread(partial(opened_store, there, is_copied_to=True))
             stack.push_async_callback(target_store.aclose)
-            done = await _told(options, copied(source_store, target_store, _own_placement()))
+            done = await _told(options, copied(source_store, target_store, placement_here()))
             if not there.database:
                 copy_mark(there.journal).unlink(missing_ok=True)
             return done
@@ -99,7 +98,7 @@ def prune(options: Options, days: float, archive: str | None, dry_run: bool) -> 
                 opened = await in_thread(partial(opened_store, place))
                 stack.push_async_callback(opened.aclose)
                 kept = opened
-            doing = put_away(journal.store, kept, before, _own_placement(), is_dry=dry_run)
+            doing = put_away(journal.store, kept, before, placement_here(), is_dry=dry_run)
             done = await _told(options, doing)
             if not dry_run:
                 swept = Swept(contents=await journal.store.sweep())
@@ -132,10 +131,6 @@ def _require_two(here: ConfigManager, there: ConfigManager) -> None:
         raise UserMistake(
             f"{there.journal_shown} is the journal itself.", hint="Name another one to copy to."
         )
-
-
-def _own_placement() -> Placement:
-    return Placement(host=host_name(os.environ), user=user_name(os.environ))
 
 
 Counted: TypeAlias = tuple[int, int]

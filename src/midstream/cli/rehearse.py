@@ -19,6 +19,7 @@ from midstream.config.open_settings import require_trust
 from midstream.config.private_files import FileMissing, shown_path, write_whole
 from midstream.config.trust import TrustStatus, TrustStore
 from midstream.core.codec import redacted_fact
+from midstream.core.costs import counted
 from midstream.core.events import Fact, RunStarted
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
@@ -412,5 +413,4 @@ def _report(
 
 
 def _steps(rehearsal: "Rehearsal | None") -> str:
-    count = 0 if rehearsal is None else len(rehearsal.steps)
-    return "1 step" if count == 1 else f"{count} steps"
+    return counted(0 if rehearsal is None else len(rehearsal.steps), "step")
