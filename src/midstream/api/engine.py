@@ -22,9 +22,8 @@ import msgspec
 
 from midstream.api.controls import Controls
 from midstream.api.run_handle import PROGRAM, RunHandle, Status
-from midstream.app.assembly import Options, Parts, configured, parts, placement_here
+from midstream.app.assembly import Options, Parts, parts, placement_here, trusted
 from midstream.config.manager import ConfigManager
-from midstream.config.open_settings import require_trust
 from midstream.config.private_files import FileMissing
 from midstream.core.notices import Envelope
 from midstream.core.pictures import mark_of
@@ -168,9 +167,7 @@ def open(
             raise UserMistake(
                 f"There is no folder {options.workspace}.", hint="Name the folder to work in."
             )
-        config = configured(options)
-        if trust is None:
-            require_trust(config)
+        config = trusted(options)
         if journal is not None and journal != IN_MEMORY:
             config.keep_runs_in(journal)
         more = _own_tools(tools)

@@ -14,7 +14,7 @@ import msgspec
 
 from midstream.config.directories import JOURNAL_VARIABLE, host_name, user_name
 from midstream.config.manager import ConfigManager
-from midstream.config.open_settings import open_settings
+from midstream.config.open_settings import open_settings, require_trust
 from midstream.config.private_files import make_private, require_private
 from midstream.config.trust import TrustStatus, TrustStore
 from midstream.language.errors import UserMistake, WorldTrouble, did_you_mean
@@ -523,6 +523,18 @@ def configured(
         trusts_workspace=options.trusts_workspace,
         asks=asks,
     )
+
+
+def trusted(options: Options) -> ConfigManager:
+    """Return the settings. Nobody is asked: the workspace is trusted, or the command line says what to do.
+
+    Raises:
+        NotTrusted: they are not, and the command line does not say what to do.
+    """
+    config = configured(options)
+    if options.trusts_workspace is None:
+        require_trust(config)
+    return config
 
 
 def unknown_tool(allowed: Iterable[str], tools: Iterable[str]) -> UserMistake | None:

@@ -8,7 +8,6 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -454,20 +453,15 @@ _EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 def _extras() -> Finding:
-    missing = [name for name, (modules, _) in _EXTRAS.items() if not all(map(_is_here, modules))]
+    from midstream.app.onboarding import is_there
+
+    missing = [name for name, (modules, _) in _EXTRAS.items() if not all(map(is_there, modules))]
     here = ", ".join(name for name in _EXTRAS if name not in missing) or "none"
     if not missing:
         return Finding("extras", "ok", f"{here}: all there are")
     without = "; ".join(f"{name} ({_EXTRAS[name][1]})" for name in missing)
     hint = f"Get what you need: pip install 'midstream[{','.join(missing)}]'"
     return Finding("extras", "ok", f"{here}; not installed: {without}", hint)
-
-
-def _is_here(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # what it is in is not there either
-        return False
 
 
 def _version(path: str) -> str:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from midstream.app.assembly import Options, configured, mcp_of
+from midstream.app.assembly import Options, configured, mcp_of, trusted
 from midstream.app.commands.permission_commands import NONE, SLOW_S
-from midstream.cli.options import RUNS, SETTINGS, takes
+from midstream.cli.options import RUNS, SETTINGS, opening, takes
 from midstream.cli.output import FAILED, FINISHED, note, say, say_object
-from midstream.config.open_settings import require_trust
 from midstream.language.errors import UserMistake
 from midstream.system.own_process import (
     HANGUPS,
@@ -127,9 +126,7 @@ def serve_command(options: Options, deny_approvals: bool) -> int:
     The agent starts it and speaks on stdin and stdout: its settings name this command. Approvals are a
     person's, at midstream's own console, whoever started the run.
     """
-    config = configured(options)
-    if options.trusts_workspace is None:
-        require_trust(config)
+    trusted(options)
     if is_terminal(STDIN):
         note("This speaks MCP on stdin and stdout: an agent starts it. Ctrl-C ends it.")
     load_without_collecting()
@@ -142,14 +139,7 @@ def serve_command(options: Options, deny_approvals: bool) -> int:
         ) from None
 
     async def opened() -> "Engine":
-        from midstream.api.engine import open
-
-        engine = await open(
-            options.workspace,
-            model=options.model,
-            trust=options.trusts_workspace,
-            permissions=options.permission_mode,
-        )
+        engine = await opening(options)
         settle_memory()
         note(*engine.notices)
         return engine

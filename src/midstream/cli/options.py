@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import click
 
@@ -14,6 +14,9 @@ from midstream.language.names import python_file
 from midstream.safety.capability import PermissionMode
 from midstream.system.own_process import STDERR, STDIN, is_terminal, write_error
 from midstream.tui.terminal_questions import asked
+
+if TYPE_CHECKING:
+    from midstream.api.engine import Begun, Engine
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -140,6 +143,18 @@ def takes(*shared: _Adds) -> Callable[[Callable[..., int]], Callable[..., int]]:
         return with_options(*shared)(command)
 
     return given
+
+
+def opening(options: Options) -> "Begun[Engine]":
+    """Return an engine that is opened as the command line says, to be awaited or entered."""
+    from midstream.api.engine import open
+
+    return open(
+        options.workspace,
+        model=options.model,
+        trust=options.trusts_workspace,
+        permissions=options.permission_mode,
+    )
 
 
 _UNSAID: Final = (None, ())

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import click
 import msgspec
 
-from midstream.app.assembly import Options, Parts, configured, placement_here
+from midstream.app.assembly import Options, Parts, placement_here, trusted
 from midstream.cli.options import COMMON, JOURNALED, read_if_dash, takes, workflow_named
 from midstream.cli.output import FAILED, FINISHED, PARKED, note
 from midstream.cli.output import answer as tell
 from midstream.config.directories import user_state_dir
 from midstream.config.manager import ConfigManager
-from midstream.config.open_settings import require_trust
 from midstream.config.private_files import read_capped, shown_path
 from midstream.config.trust import TrustStore
 from midstream.core import events as e
@@ -170,9 +169,7 @@ def _detached(options: Options, begin: Callable[[Parts], Awaitable[str]]) -> int
     """Begin a run and leave it to workers; its id on stdout."""
     from midstream.app.headless import loaded
 
-    config = configured(options)
-    if options.trusts_workspace is None:
-        require_trust(config)
+    config = trusted(options)
     options = msgspec.structs.replace(options, journal="needed")
 
     async def work() -> str:
@@ -279,9 +276,7 @@ def _headless(options: Options, work: Work, *, is_json_line: bool = False) -> in
     With `--json` the events stand on stdout instead, one a line. `is_json_line`: the output is JSON on
     one line whatever it is.
     """
-    config = configured(options)
-    if options.trusts_workspace is None:
-        require_trust(config)
+    config = trusted(options)
     if options.journal == "wanted":
         options = msgspec.structs.replace(options, journal="needed")
     run = run_until_signalled(_worked(config, options, work), signals=(signal.SIGINT, *HANGUPS))

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from midstream.app.assembly import Options, configured
-from midstream.cli.options import SETTINGS, takes
+from midstream.app.assembly import Options, trusted
+from midstream.cli.options import SETTINGS, opening, takes
 from midstream.cli.output import FINISHED, note, say
 from midstream.cli.web import HOSTED, access_of, moved, require_extra, where_of
-from midstream.config.open_settings import require_trust
 from midstream.config.private_files import FileMissing, read_capped, shown_path, write_whole
 from midstream.language.errors import UserMistake
 from midstream.system.offloop import in_thread
@@ -65,9 +64,7 @@ def serve(
             "Nothing is to be served.", hint="Name what is: --web, --mcp, --openai, --agui."
         )
     require_extra("midstream serve")
-    config = configured(options)
-    if options.trusts_workspace is None:
-        require_trust(config)
+    config = trusted(options)
     note(*config.notices)
     host, port = where_of(listen, port)
     has_programs = mcp or openai or agui
@@ -84,15 +81,9 @@ def serve(
     load_without_collecting()
 
     async def work() -> None:
-        from midstream.api.engine import open
         from midstream.server.host import served
 
-        async with open(
-            options.workspace,
-            model=options.model,
-            trust=options.trusts_workspace,
-            permissions=options.permission_mode,
-        ) as engine:
+        async with opening(options) as engine:
             note(*engine.notices)
             doors = await in_thread(
                 lambda: _doors(engine, web=web, mcp=mcp, openai=openai, agui=agui)

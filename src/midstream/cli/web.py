@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from midstream.app.assembly import Options, configured
-from midstream.cli.options import SETTINGS, takes
+from midstream.app.assembly import Options, trusted
+from midstream.cli.options import SETTINGS, opening, takes
 from midstream.cli.output import FINISHED, note, say
 from midstream.config.manager import ConfigManager
-from midstream.config.open_settings import require_trust
 from midstream.config.private_files import read_capped, shown_path
 from midstream.language.errors import UserMistake
 from midstream.system.offloop import in_thread
@@ -96,9 +95,7 @@ def web(
     kept, and go on where they are resumed.
     """
     require_extra()
-    config = configured(options)
-    if options.trusts_workspace is None:
-        require_trust(config)
+    config = trusted(options)
     note(*config.notices)
     host, port = where_of(listen, port)
     access = access_of(config, host, password_file, behind_proxy, user_header)
@@ -215,14 +212,7 @@ def _password(file: Path | None) -> str:
 async def _serve(
     options: Options, access: "Access", host: str, port: int | None, *, opens: bool | None
 ) -> None:
-    from midstream.api.engine import open
-
-    async with open(
-        options.workspace,
-        model=options.model,
-        trust=options.trusts_workspace,
-        permissions=options.permission_mode,
-    ) as engine:
+    async with opening(options) as engine:
         note(*engine.notices)
         async with pages(engine, access, host=host, port=port) as address:
             settle_memory()

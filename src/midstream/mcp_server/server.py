@@ -122,7 +122,8 @@ class _Handlers:
         try:
             given = params.arguments or {}
             arguments = await in_thread(lambda: _decoded(tool, given))  # they may be a lot
-            return _result(await self._called(context, params, tool, arguments))
+            async with self._client(context) as client:
+                return _result(await self._done(client, context, params, tool, arguments))
         except InputRequired as wanted:
             return _asked(wanted)
         except MidstreamError as error:
@@ -131,12 +132,6 @@ class _Handlers:
         except Exception as error:
             _log.exception("the tool %s", tool.name)
             return _failed(f"{type(error).__name__}: {error}. {REPORT_BUG}")
-
-    async def _called(
-        self, context: Any, params: CallToolRequestParams, tool: Tool, arguments: Arguments
-    ) -> msgspec.Struct:
-        async with self._client(context) as client:
-            return await self._done(client, context, params, tool, arguments)
 
     async def _done(
         self,

@@ -162,15 +162,15 @@ class Web:
         }
         posts: dict[str, Any] = {
             "/api/runs": self._start,
-            f"{run}/will": self._will,
-            f"{run}/say": self._say,
-            f"{run}/answer": self._answer,
-            f"{run}/approve": self._approve,
-            f"{run}/halt": self._halt,
-            f"{run}/stop": self._stop,
-            f"{run}/withdraw": self._withdraw,
-            f"{run}/rename": self._rename,
-            f"{run}/fork": self._fork,
+            f"{run}/will": self._about(_Line, self._will),
+            f"{run}/say": self._about(_Line, self._say),
+            f"{run}/answer": self._about(_Answer, self._answer),
+            f"{run}/approve": self._about(_Decision, self._approve),
+            f"{run}/halt": self._does(_Nothing, lambda run, _: run.halt()),
+            f"{run}/stop": self._does(_Stop, lambda run, asked: run.stop(asked.reason)),
+            f"{run}/withdraw": self._does(_Withdraw, lambda run, it: run.withdraw(it.input_id)),
+            f"{run}/rename": self._does(_Rename, lambda run, asked: run.rename(asked.name)),
+            f"{run}/fork": self._about(_Fork, self._fork),
         }
         return (
             *(Route(path, _told(each), methods=["GET"]) for path, each in gets.items()),
@@ -274,16 +274,12 @@ class Web:
 
     # --- words ------------------------------------------------------------------------------------
 
-    async def _will(self, request: Request) -> Response:
-        feed = await self._feed(request)
-        line = await _body(request, _Line)
+    async def _will(self, feed: Feed, line: _Line) -> Response:
         return _json(
             {"sentence": sanitized(sentence(line.text, feed.run.run, line.seen, line.focused))}
         )
 
-    async def _say(self, request: Request) -> Response:
-        feed = await self._feed(request)
-        line = await _body(request, _Line)
+    async def _say(self, feed: Feed, line: _Line) -> Response:
         id, run = _key(line.id), feed.run.run
         if not line.text.strip():
             raise UserMistake("There are no words.", hint="Type some.")
@@ -323,9 +319,7 @@ class Web:
             case _:
                 raise _Conflict(to.reason, "The line is as you typed it.")
 
-    async def _answer(self, request: Request) -> Response:
-        feed = await self._feed(request)
-        given = await _body(request, _Answer)
+    async def _answer(self, feed: Feed, given: _Answer) -> Response:
         value = given.value
         question = _open(feed.run.run, given.question)
         if question is not None and isinstance(value, str):
@@ -337,9 +331,7 @@ class Web:
         receipt = await handle.answer(given.question, text, id=_key(given.id), source=WEB)
         return _receipt(receipt)
 
-    async def _approve(self, request: Request) -> Response:
-        feed = await self._feed(request)
-        given = await _body(request, _Decision)
+    async def _approve(self, feed: Feed, given: _Decision) -> Response:
         question = _open(feed.run.run, given.question)
         if question is None or question.kind != "approval":
             raise _Conflict("This is decided already.", "Nothing was done with your answer.")
@@ -357,33 +349,29 @@ class Web:
         )
         return _json({})
 
-    async def _halt(self, request: Request) -> Response:
-        feed = await self._feed(request)
-        await _body(request, _Nothing)
-        await feed.run.halt()
-        return _json({})
-
-    async def _stop(self, request: Request) -> Response:
-        feed = await self._feed(request)
-        await feed.run.stop((await _body(request, _Stop)).reason)
-        return _json({})
-
-    async def _withdraw(self, request: Request) -> Response:
-        feed = await self._feed(request)
-        await feed.run.withdraw((await _body(request, _Withdraw)).input_id)
-        return _json({})
-
-    async def _rename(self, request: Request) -> Response:
-        feed = await self._feed(request)
-        await feed.run.rename((await _body(request, _Rename)).name)
-        return _json({})
-
-    async def _fork(self, request: Request) -> Response:
-        feed = await self._feed(request)
-        forked = await self._engine.fork(feed.run.id, (await _body(request, _Fork)).at)
+    async def _fork(self, feed: Feed, asked: _Fork) -> Response:
+        forked = await self._engine.fork(feed.run.id, asked.at)
         return _json({"id": forked.id})
 
     # --- inside -----------------------------------------------------------------------------------
+
+    def _about(self, kind: type[T], answer: Callable[[Feed, T], Awaitable[Response]]) -> Any:
+        """Return an endpoint that answers what a page says about a run."""
+
+        async def endpoint(request: Request) -> Response:
+            feed = await self._feed(request)
+            return await answer(feed, await _body(request, kind))
+
+        return endpoint
+
+    def _does(self, kind: type[T], act: Callable[[RunHandle, T], Awaitable[object]]) -> Any:
+        """Return an endpoint that does something with a run."""
+
+        async def answer(feed: Feed, asked: T) -> Response:
+            await act(feed.run, asked)
+            return _json({})
+
+        return self._about(kind, answer)
 
     async def _feed(self, request: Request) -> Feed:
         id = request.path_params["id"]
