@@ -4,6 +4,7 @@ Nothing here changes a text, and nothing that nearly fits is ever taken for what
 the edit is told, and makes it again.
 """
 
+import html
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from midstream.tools.known_mistakes import broken_elsewhere, known_mistake, left_out, line_of
 from midstream.tools.tool_text import shortened
 
 SEARCHED_LINES: Final = 20_000
@@ -29,6 +29,13 @@ _SHOWN_PLACES: Final = 3
 _SHOWN_SIGNS: Final = 3
 _MORE_LINES: Final = 2
 
+_MAX_WORDS: Final = 200
+_MAX_CHARS: Final = 200_000
+"""Of an old text and of a file, to look for the same words with other line breaks."""
+
+_ESCAPES: Final = {"\\n": "\n", "\\t": "\t", '\\"': '"', "\\'": "'"}
+_FENCE: Final = re.compile(r"\A\s*```[^\n`]{0,40}\n(.*?)\n?```\s*\Z", re.DOTALL)
+_ELIDED: Final = re.compile(r"(?:#|//|/\*|--|<!--|;|%)?\s{0,4}(?:\.\.\.|…)")
 _NUMBERED: Final = re.compile(r"[ ]{0,10}(\d{1,9})(?:\t|[ ]?[|:→][ ]?)")
 _QUOTES: Final = str.maketrans(dict.fromkeys("'`´‘’‚‛“”„‟«»′″", '"'))
 _ALIKE: Final = str.maketrans(
@@ -76,21 +83,22 @@ def _copied_numbers(text: str, old: str) -> str:
         return ""  # They may well be what it says.
     words = "old_text begins its lines with numbers, as read_files shows them: leave them out."
     if fits:
-        return f"{words} Without them it is at line {line_of(text, clean)}."
+        return f"{words} Without them it is at line {_line_of(text, clean)}."
     if not clean.strip():
         return words
     return f"{words} Without them it does not fit either. {_nearly(text, clean)}"
 
 
 def _nearly(text: str, old: str) -> str:
-    if words := known_mistake(text, old):
-        return words
+    for known in (_escaped, _line_ends, _ends, _fenced, _encoded):
+        if words := known(text, old):
+            return words
     wanted = [line.removesuffix("\r") for line in old.split("\n", _MAX_WANTED)[:_MAX_WANTED]]
     part = _searched(text, wanted)
     words = _alike(part, wanted) or _broken_elsewhere(text, old) or _nearest(part, wanted)
     if part.note:
         words += f"\n{part.note}"
-    return f"{words}\n{elided}" if (elided := left_out(text, old)) else words
+    return f"{words}\n{elided}" if (elided := _elided(text, old)) else words
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -122,6 +130,86 @@ def _searched(text: str, wanted: Sequence[str]) -> _Part:
     )
 
 
+# --- mistakes that are made again and again -----------------------------------------------------
+#
+# Each looks whether the text would be there without the mistake, and says so: which, and at what line.
+
+
+def _line_of(text: str, piece: str) -> int:
+    """Return the first line at which a text holds a piece."""
+    return 1 + text.count("\n", 0, text.find(piece))
+
+
+def _ends(text: str, old: str) -> str:
+    """Know a line break after the end of a file that has none there, and one before its beginning."""
+    core = old.strip("\r\n")
+    if not core.strip():
+        return ""
+    if old.endswith("\n") and text.endswith(old.rstrip("\r\n")):
+        line = 1 + text.count("\n", 0, len(text) - len(old.rstrip("\r\n")))
+        return f"It is at line {line}, but the file does not end with a line break: leave the last out."
+    if old.startswith(("\r", "\n")) and text.startswith(old.lstrip("\r\n")):
+        return "It is at line 1, where no line break comes before it: leave the first out."
+    return ""
+
+
+def _escaped(text: str, old: str) -> str:
+    clean = old
+    for escape, char in _ESCAPES.items():
+        clean = clean.replace(escape, char)
+    if clean == old or clean not in text:
+        return ""
+    held = ", ".join(escape for escape in _ESCAPES if escape in old)
+    return (
+        f"old_text holds {held} as two characters each, a backslash and a letter or quote; the file "
+        f"has the character itself, at line {_line_of(text, clean)}. Escape it once, not twice."
+    )
+
+
+def _line_ends(text: str, old: str) -> str:
+    if "\r" not in text and "\r" not in old:
+        return ""
+    clean, wanted = text.replace("\r\n", "\n"), old.replace("\r\n", "\n")
+    if wanted not in clean:
+        return ""
+    line = _line_of(clean, wanted)
+    if "\r" in old and "\r\n" not in text:
+        return f"It is at line {line}, but for the line ends: the file has \\n, old_text \\r\\n."
+    return (
+        f"It is at line {line}, but for the line ends: the file has both \\n and \\r\\n, and there "
+        "others than old_text. Write \\r\\n where the file does, or edit line by line."
+    )
+
+
+def _fenced(text: str, old: str) -> str:
+    found = _FENCE.match(old)
+    if found is None or not found[1].strip() or found[1] not in text:
+        return ""
+    line = _line_of(text, found[1])
+    return f"Without the ``` lines around it it is at line {line}: leave them out."
+
+
+def _encoded(text: str, old: str) -> str:
+    clean = html.unescape(old)
+    if clean == old or clean not in text:
+        return ""
+    return (
+        "old_text is written for HTML (such as &lt; for <); the file has the characters themselves, "
+        f"at line {_line_of(text, clean)}."
+    )
+
+
+def _elided(text: str, old: str) -> str:
+    """Return words on a line of `old` that stands for lines of the file; "": there is none."""
+    for line in old.split("\n"):
+        if _ELIDED.match(line.strip()) and line.strip() not in text:
+            return (
+                f"old_text has the line {line.strip()[:80]!r}: nothing can stand for lines of the file. "
+                "Write them all, or make one edit before and one after them."
+            )
+    return ""
+
+
 # --- the same but for how it is written ----------------------------------------------------------
 
 
@@ -132,14 +220,16 @@ class _Relaxed(msgspec.Struct, frozen=True):
     apply: Callable[[str], str]
 
 
-def _squeezed(line: str) -> str:
-    lead = line[: len(line) - len(line.lstrip())]
-    return lead + " ".join(line.split()) + line[len(line.rstrip()) :]
+def _lead(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
 
 
-def _unblanked(line: str) -> str:
-    lead = line[: len(line) - len(line.lstrip())]
-    return lead + "".join(line.split()) + line[len(line.rstrip()) :]
+def _trail(line: str) -> str:
+    return line[len(line.rstrip()) :]
+
+
+def _with_gaps(line: str, gap: str) -> str:
+    return _lead(line) + gap.join(line.split()) + _trail(line)
 
 
 def _look_alike(line: str) -> str:
@@ -150,8 +240,8 @@ _RELAXED: Final = (
     _Relaxed("trailing blanks", str.rstrip),
     _Relaxed("indentation", str.lstrip),
     _Relaxed("characters that look alike", _look_alike),
-    _Relaxed("blanks", _squeezed),
-    _Relaxed("blanks", _unblanked),
+    _Relaxed("blanks", lambda line: _with_gaps(line, " ")),
+    _Relaxed("blanks", lambda line: _with_gaps(line, "")),
     _Relaxed("quotes", lambda line: line.translate(_QUOTES)),
     _Relaxed("upper and lower case", str.casefold),
 )
@@ -252,9 +342,9 @@ def _windows(file: list[str], old: list[str]) -> Iterator[int]:
 
 def _detail(name: str, line: str, wanted: str) -> str:
     if name == "indentation":
-        ends = line[: len(line) - len(line.lstrip())], wanted[: len(wanted) - len(wanted.lstrip())]
+        ends = _lead(line), _lead(wanted)
     elif name == "trailing blanks":
-        ends = line[len(line.rstrip()) :], wanted[len(wanted.rstrip()) :]
+        ends = _trail(line), _trail(wanted)
     elif name == "characters that look alike":
         return f"{name} ({_signs(line, wanted)} in the file, {_signs(wanted, line)} in old_text)"
     else:
@@ -290,10 +380,16 @@ def _listed(names: list[str]) -> str:
 
 
 def _broken_elsewhere(text: str, old: str) -> str:
-    found = broken_elsewhere(text, old)
+    """Return words on the lines that have the same words with other line breaks; "": there are none."""
+    words = old.split()
+    if not 1 < len(words) <= _MAX_WORDS or len(text) > _MAX_CHARS:
+        return ""
+    # No word holds a blank, so nothing is tried twice.
+    found = re.search(r"\s*".join(map(re.escape, words)), text)
     if found is None:
         return ""
-    first, last = found
+    first = 1 + text.count("\n", 0, found.start())
+    last = first + found[0].count("\n")
     span = f"line {first}" if first == last else f"lines {first}-{last}"
     shown = quoted(text.split("\n"), first - 1, last - 1)
     return "\n".join((f"The same words are at {span}, with other line breaks:", *shown))
