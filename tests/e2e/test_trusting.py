@@ -195,3 +195,14 @@ def test_what_nobody_has_trusted_is_explained_and_drawn_and_nothing_of_it_runs(
     assert "colour?" in run(tmp_path, "explain", "mine", workspace=workspace).stdout
     assert run(tmp_path, "run", "mine", workspace=workspace).returncode == 3
     assert not ran.exists()
+
+
+def test_a_workspace_that_is_to_be_left_alone_needs_no_trust(tmp_path: Path) -> None:
+    workspace = hostile(tmp_path)
+    alone = ("--model", "offline", "--no-trust-workspace")
+
+    listed = run(tmp_path, "workflows", *alone, workspace=workspace)
+    talked = run(tmp_path, *alone, lines="hello\n", workspace=workspace)
+
+    assert listed.returncode == talked.returncode == 0, (listed, talked)
+    assert re.search("^mine +not trusted as it stands", listed.stdout, re.MULTILINE)

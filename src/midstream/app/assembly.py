@@ -525,13 +525,13 @@ def configured(
     )
 
 
-def trusted(options: Options) -> ConfigManager:
+def trusted(options: Options, *, mode: str | None = None) -> ConfigManager:
     """Return the settings. Nobody is asked: the workspace is trusted, or the command line says what to do.
 
     Raises:
         NotTrusted: they are not, and the command line does not say what to do.
     """
-    config = configured(options)
+    config = configured(options, mode=mode)
     if options.trusts_workspace is None:
         require_trust(config)
     return config

@@ -10,12 +10,11 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from midstream.app.assembly import Options, Parts, configured, parts, unknown_tool
+from midstream.app.assembly import Options, Parts, configured, parts, trusted, unknown_tool
 from midstream.app.ui import UI
 from midstream.cli.output import FAILED, FINISHED
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import is_new, remember_coder, remember_welcome
-from midstream.config.open_settings import require_trust
 from midstream.config.settings import STATUS_LINE
 from midstream.config.trust import TrustStatus, TrustStore
 from midstream.language.errors import MidstreamError, UserMistake
@@ -56,8 +55,7 @@ def console(options: Options, *, mode: str | None) -> int:
         if options.is_screen_reader or config.is_screen_reader:
             return run_until_signalled(_on_lines(config, options, is_read=True), signals=HANGUPS)
         return run_until_signalled(_in_terminal(config, options), signals=HANGUPS)
-    config = configured(options, mode=mode)
-    require_trust(config)
+    config = trusted(options, mode=mode)
     if mode is not None:
         # Nobody would see that the lines go to somebody else.
         config.check_mode(Mode.parse(mode))

@@ -10,12 +10,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from midstream.app.assembly import Options, Parts, configured, parts
+from midstream.app.assembly import Options, Parts, configured, parts, trusted
 from midstream.cli.options import COMMON, JSON, takes, workflow_named
 from midstream.cli.output import FAILED, FINISHED, answer, columns, note, say, say_object
 from midstream.config.directories import BUILT_IN, WORKSPACE_FOLDER
 from midstream.config.manager import ConfigManager
-from midstream.config.open_settings import read_untrusted, require_trust
+from midstream.config.open_settings import read_untrusted
 from midstream.config.private_files import CHECK_NAME, shown_path, write_whole
 from midstream.language.errors import UserMistake, did_you_mean
 from midstream.language.names import Json, python_file
@@ -26,9 +26,8 @@ from midstream.system.own_process import complain
 
 
 @contextmanager
-def _looking(options: Options) -> Iterator[tuple[ConfigManager, Parts]]:
-    """Give the settings and what they lead to, for looking: no journal is opened, nothing is run."""
-    config = configured(options)
+def _looking(config: ConfigManager, options: Options) -> Iterator[Parts]:
+    """Give what the settings lead to, for looking: no journal is opened, nothing is run."""
     made = parts(config, msgspec.structs.replace(options, journal="none"))
 
     async def close() -> None:
@@ -36,7 +35,7 @@ def _looking(options: Options) -> Iterator[tuple[ConfigManager, Parts]]:
         await made.store.aclose()
 
     try:
-        yield config, made
+        yield made
     finally:
         asyncio.run(close())
 
@@ -72,8 +71,8 @@ def tools(options: Options) -> int:
 
 def _listed(options: Options, names: Callable[[Parts], dict[str, str]]) -> int:
     """Write names with their descriptions, one a line, or as one JSON object; return the exit code."""
-    with _looking(options) as (config, made):
-        require_trust(config)
+    config = trusted(options)
+    with _looking(config, options) as made:
         found = names(made)
     for notice in config.notices:
         complain(notice)
@@ -102,7 +101,8 @@ def validate(options: Options, files: tuple[Path, ...], strict: bool) -> int:
     own = options.workspace / WORKSPACE_FOLDER
     if not files and not own.is_dir():
         raise click.UsageError("There is no .midstream/ here: name the FILES to check.")
-    with _looking(options) as (config, made):
+    config = configured(options)
+    with _looking(config, options) as made:
         read_untrusted(config)
         paths, written = list[Path](), list[str]()
         for found in (_file_of(path, config) for path in files or (own,)):
@@ -228,7 +228,8 @@ def explain(options: Options, name: str) -> int:
 
 def _definition(options: Options, name: str) -> Definition:
     """Return a workflow's definition, as its files say it now; nothing of it is run but a Python file."""
-    with _looking(options) as (config, made):
+    config = configured(options)
+    with _looking(config, options) as made:
         read_untrusted(config)
         definition = made.library.read(workflow_named(name))
     note(*config.notices)
