@@ -22,6 +22,7 @@ from midstream.language.errors import MidstreamError, UserMistake, did_you_mean
 from midstream.language.names import Json
 from midstream.server.answering import picture_of
 from midstream.server.conversations import Asked, Message, talkable
+from midstream.views.listing import ENDED
 
 _PICTURE: Final = "data:image/"
 _ROLES: Final = {
@@ -35,8 +36,6 @@ _TEXTS: Final = {"text": "text", "input_text": "text", "output_text": "text", "r
 """The types of parts that are words, with where those stand."""
 
 _PICTURES: Final = ("image_url", "input_image")
-
-_ENDED: Final = ("finished", "failed", "stopped")
 
 _NO_RETRY: Final = {"x-should-retry": "false"}
 """What OpenAI's clients are told of an error that would be the same again: they retry by themselves."""
@@ -153,7 +152,7 @@ async def _messages(engine: Engine, given: Any, field: str) -> tuple[tuple[Messa
         if isinstance(ours, dict) and role == "assistant":
             carried = str(ours.get("run") or "")
     info = await engine.info(carried) if carried else None
-    if info is None or info.status in _ENDED:
+    if info is None or info.status in ENDED:
         carried = ""
     if found[-1].role != "user" or not found[-1].text.strip():
         raise BadRequest(
