@@ -54,6 +54,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bucket, "SILENCE_S", 0.2)
 
 
+@pytest.fixture
+def gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask a bucket that fails no more than once or twice; how long an answer may take stays as it is."""
+    monkeypatch.setattr(bucket, "PATIENCE_S", 0.1)
+
+
 class TestContentsInAFolder(InDatabase):
     """The whole contract, with all contents in a folder."""
 
@@ -265,7 +271,7 @@ async def test_a_bucket_that_fails_for_a_moment_is_asked_again(
 
 
 @pytest.mark.parametrize("fault", [Fault(status=500), Fault(after=10)], ids=["refused", "cut"])
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("gives_up")
 async def test_a_bucket_that_is_away_is_said_and_its_contents_are_not_lost(
     fault: Fault, stores: Stores, s3: S3Server
 ) -> None:
@@ -295,7 +301,7 @@ async def test_a_bucket_that_is_away_is_said_and_its_contents_are_not_lost(
         ("MIDSTREAM_BLOBS", "s3://elsewhere", "There is no bucket"),
     ],
 )
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("gives_up")
 async def test_what_has_to_be_set_is_said(
     setting: str,
     value: str | None,

@@ -22,6 +22,7 @@ from midstream.language.errors import (
 )
 from midstream.runtime.storage import Mail, Taken
 from midstream.store.postgres import link
+from midstream.store.postgres import store as store_module
 from midstream.store.postgres.life import Life, ServerTime
 from midstream.store.postgres.store import PostgresStore
 from midstream.testing.contracts import fact, facts
@@ -217,7 +218,10 @@ async def test_whatever_no_answer_came_of_comes_to_the_same(
 
 
 @pytest.mark.skipif(bool(LACKING), reason=LACKING)
-async def test_a_store_is_closed_soon_though_its_database_is_away() -> None:
+async def test_a_store_is_closed_soon_though_its_database_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(store_module, "CLOSING_PATIENCE_S", 0.2)
     with PostgresServer.made() as server:
         async with opened(server.database()) as (store,):
             await store.claim("r")

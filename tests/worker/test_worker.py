@@ -164,6 +164,8 @@ async def test_a_call_that_may_have_happened_is_asked_about_on_any_machine(folde
     script = (call("launch", count=3),)
     async with Working(store.beside(), *script, tools=[launched.tool]) as first:
         await gate.reached()
+        first.store.die()
+        gate.open()
         await first.die()
     async with Working(store.beside(), "Done.", tools=[launched.tool]) as second:
         await second.log.saying("let_go", "waits for a person")
