@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from midstream.config.manager import ConfigManager
-from midstream.config.settings import MAX_RULES, UNREADABLE, read_settings
+from midstream.config.settings import MAX_RULES, read_settings
 from midstream.config.trust import TrustStore, session_grant
-from midstream.safety.capability import Capability
+from midstream.safety.capability import UNREADABLE, Capability
 from midstream.safety.command_line import read_command
 from midstream.safety.policy import Policy, judged
 
@@ -70,7 +70,10 @@ def test_a_slip_in_what_narrows_has_everything_asked_about(permissions: str) -> 
     policy = Policy(mode="full", ask=tuple(rules.get("ask", ())), deny=tuple(rules.get("deny", ())))
 
     assert said
-    assert judged([read_command("npm test")], policy).kind == "ask"
+    verdict = judged([read_command("npm test")], policy)
+    assert verdict.kind == "ask"
+    assert "application.json cannot be read, so midstream asks about everything." in verdict.reason
+    assert f'"{UNREADABLE}"' not in verdict.reason
 
 
 def test_a_workspace_may_ask_and_deny_and_nothing_else() -> None:

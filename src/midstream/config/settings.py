@@ -16,6 +16,7 @@ from midstream.language.json_text import Member, Node
 from midstream.language.names import Json, Mode, python_file
 from midstream.language.problem import Problem, Report
 from midstream.language.shape import fit, read_file, shown
+from midstream.safety.capability import UNREADABLE
 
 Editing: TypeAlias = Literal["emacs", "vi"]
 """Whose keys the line is edited with: those of Emacs, as in most shells, or those of vi."""
@@ -102,8 +103,6 @@ MAX_CHECKERS: Final = 8
 
 MAX_RULES: Final = 200
 """Rules of a list."""
-
-UNREADABLE: Final = "(rules that cannot be read)"
 
 KEYS: Final = (
     CURRENT_MODE,

@@ -40,6 +40,9 @@ the sandbox, everything not denied."""
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")
 _WILDCARDS = re.compile(r"[*?\\]")
 
+UNREADABLE: Final = "?"
+"""Stands in a list of rules for one that cannot be read, or not told apart from others."""
+
 SHOWN: Final = "shown: "
 """What a grant to one call begins with that binds it to what the person saw, followed by a digest."""
 

@@ -21,7 +21,14 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from midstream.language.errors import clip
-from midstream.safety.capability import PURPOSES, Capability, Kind, PermissionMode, SandboxLevel
+from midstream.safety.capability import (
+    PURPOSES,
+    UNREADABLE,
+    Capability,
+    Kind,
+    PermissionMode,
+    SandboxLevel,
+)
 from midstream.safety.protected import classify_path
 from midstream.safety.rules import ANY_HOST, MCP_HOST, Rule, is_obscure, known_rule
 from midstream.safety.sanitize import sanitized
@@ -138,7 +145,12 @@ def _placed(
     lost: list[str] = []
     for texts, file in lists:
         for text in texts:
-            words = f'the {list_name} rule "{clip(text)}" in {file}'
+            which = (
+                f"one of the {list_name} rules"
+                if text == UNREADABLE
+                else f'the {list_name} rule "{clip(text)}"'
+            )
+            words = f"{which} in {file}"
             rule = known_rule(text)
             if rule is None:
                 lost.append(words)
