@@ -87,7 +87,6 @@ class AIAPIClient:
         levels: the model of each level, such as `{"base": "openai:gpt-5", ...}`.
         clock: what retries wait by (deadlines go by the loop's own time).
         validator: checks tool arguments against their schemas; called off the loop.
-        model: used instead of every level's model; see `use`.
         offline: answers for the model names `offline` and `offline:...`.
         limits: deadlines and caps.
         backoff: how often and when a failed request is tried again.
@@ -103,7 +102,6 @@ class AIAPIClient:
         *,
         clock: Clock,
         validator: Validator,
-        model: str | None = None,
         offline: Model | None = None,
         limits: Limits | None = None,
         backoff: Backoff | None = None,
@@ -113,7 +111,7 @@ class AIAPIClient:
         transport: "httpx2.AsyncBaseTransport | None" = None,
     ) -> None:
         self._levels = dict(levels)
-        self._model = model
+        self._model: str | None = None
         self._chosen: dict[str, str] = {}
         self._clock = clock
         self._validator = validator

@@ -15,7 +15,7 @@ The JSON Schema comes from the type hints and the docstring. A parameter annotat
 """
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -32,22 +32,17 @@ if TYPE_CHECKING:
 
 
 def load_user_tools(
-    files: Iterable[Path],
-    *,
-    read: Callable[[Path], bytes] = Path.read_bytes,
-    taken: Collection[str] | None = None,
+    files: Iterable[Path], *, read: Callable[[Path], bytes] = Path.read_bytes
 ) -> tuple[tuple[Tool, ...], tuple[Problem, ...]]:
     """Return the tools of Python files, and what is wrong with the rest.
 
     This runs the files, at once and in this thread: call it for trusted files only, with a `read`
-    that gives the trusted bytes. A file that cannot be imported is a problem, and so is a name in
-    `taken` (by default the built-in tools'): the one that has it keeps it. Files that begin with an
-    underscore are left alone.
+    that gives the trusted bytes. A file that cannot be imported is a problem, and so is the name of a
+    built-in tool: the one that has it keeps it. Files that begin with an underscore are left alone.
     """
-    if taken is None:
-        from midstream.tools.manager import built_in_tools
+    from midstream.tools.manager import built_in_tools
 
-        taken = {tool.spec.name for tool in built_in_tools()}
+    taken = {tool.spec.name for tool in built_in_tools()}
     tools: dict[str, Tool] = {}
     problems: list[Problem] = []
     for file in files:

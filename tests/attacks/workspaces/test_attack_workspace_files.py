@@ -377,7 +377,7 @@ def test_what_is_swapped_after_the_yes_is_not_run(
     files = config.tool_files()
     SWAPS[tries](stranger)
 
-    tools, problems = load_user_tools(files, read=config.read, taken=())
+    tools, problems = load_user_tools(files, read=config.read)
 
     assert tools == ()
     assert len(problems) == 1, "it was imported"

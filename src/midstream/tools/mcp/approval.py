@@ -43,25 +43,14 @@ class _Open(msgspec.Struct, frozen=True):
 class Approvals:
     """Approves servers and forgets them.
 
-    Args:
-        servers: the servers.
-        workspace: the folder midstream works in.
-        on_tools: hears the tools a server has from now on, all of them.
-        now: the time in seconds, of any beginning.
+    `on_tools` hears the tools a server has from now on, all of them; `now` tells the seconds.
     """
 
-    def __init__(
-        self,
-        servers: McpServers,
-        *,
-        workspace: Path,
-        on_tools: Callable[[str, tuple[Tool, ...]], None] = lambda _name, _tools: None,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, servers: McpServers, *, workspace: Path) -> None:
         self.servers = servers
         self._workspace = workspace
-        self.on_tools = on_tools
-        self.now = now
+        self.on_tools: Callable[[str, tuple[Tool, ...]], None] = lambda _name, _tools: None
+        self.now = time.monotonic
         self._open: dict[str, _Open] = {}
 
     async def listing(self) -> str:

@@ -18,7 +18,8 @@ from typing import Any, Final
 import msgspec
 
 from midstream.config.portable import SIGKILL, NotHere, own_user
-from midstream.config.private_files import make_private
+from midstream.config.private_files import write_whole
+from midstream.language.errors import WorldTrouble
 from midstream.safety.capability import SandboxLevel
 from midstream.system.supervisor import Child
 from midstream.tools.sandbox import bwrap as bubblewrap
@@ -138,16 +139,8 @@ def _read(path: Path) -> _Kept | None:
 
 
 def _write(path: Path, kept: _Kept) -> None:
-    with contextlib.suppress(OSError):
-        make_private(path.parent)
-        descriptor, name = tempfile.mkstemp(dir=path.parent)
-        try:
-            with open(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(kept))
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
+    with contextlib.suppress(WorldTrouble):
+        write_whole(path, msgspec.json.encode(kept))
 
 
 # --- measuring --------------------------------------------------------------------------------
