@@ -1,7 +1,6 @@
 """Commands in the background: begun, looked at, waited for, stopped, and gone with their run."""
 
 import asyncio
-import os
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from deadline import DEADLINE_S
-from toolbench import Bench, patient
+from toolbench import Bench, alive_in, patient
 
 from midstream.core.notices import AnyNotice, BackgroundEnded
 from midstream.language.names import Json, Outcome
@@ -18,7 +17,6 @@ from midstream.runtime.background import MAX_RUNNING, Background, Command
 from midstream.runtime.ports import ToolOutcome
 from midstream.safety.policy import Policy
 from midstream.safety.redaction import Redactor
-from midstream.system.process_tree import processes
 from midstream.tools import shell
 from midstream.tools.manager import ToolManager
 
@@ -55,17 +53,6 @@ async def run(tmp_path: Path) -> AsyncIterator[Run]:
     run = Run(tmp_path)
     yield run
     await run.background.close()
-
-
-def alive_in(folder: Path) -> list[int]:
-    found = []
-    for process in processes():
-        try:
-            if os.readlink(f"/proc/{process.pid}/cwd") == str(folder):
-                found.append(process.pid)
-        except OSError:
-            continue
-    return found
 
 
 async def test_the_call_returns_a_handle_and_the_command_goes_on(run: Run) -> None:

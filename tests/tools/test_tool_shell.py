@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 from deadline import DEADLINE_S, Ahead, until
-from toolbench import Bench, patient
+from toolbench import Bench, alive_in, patient
 
 from midstream.language.names import Outcome
 from midstream.system import process_tree as tree
 from midstream.system import supervisor as process_module
 from midstream.system.offloop import in_thread
-from midstream.system.process_tree import processes
 from midstream.system.programs import command_environment, environment_inside
 from midstream.system.supervisor import Ended, run_command
 from midstream.tools.shell import Output, verdict
@@ -30,18 +29,6 @@ HOUR_S = 3600.0
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
-
-
-def alive_in(folder: Path) -> list[int]:
-    """Return the processes that work in a folder: what a command there has left behind."""
-    found = []
-    for process in processes():
-        try:
-            if os.readlink(f"/proc/{process.pid}/cwd") == str(folder):
-                found.append(process.pid)
-        except OSError:
-            continue
-    return found
 
 
 @pytest.fixture

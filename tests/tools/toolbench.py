@@ -1,6 +1,7 @@
 """What the tool tests share: a call in a workspace, and its progress."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from midstream.safety.capability import SandboxLevel
 from midstream.safety.policy import Policy
 from midstream.system import supervisor
 from midstream.system.offloop import call_soon
+from midstream.system.process_tree import processes
 from midstream.tools import manager
 from midstream.tools.base import Tool, ToolFunction
 from midstream.tools.manager import ToolManager
@@ -104,3 +106,15 @@ def a_tool(
 
 def files_in(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def alive_in(folder: Path) -> list[int]:
+    """Return the processes that work in a folder: what a command there has left behind."""
+    found = []
+    for process in processes():
+        try:
+            if os.readlink(f"/proc/{process.pid}/cwd") == str(folder):
+                found.append(process.pid)
+        except OSError:
+            continue
+    return found
