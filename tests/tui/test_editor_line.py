@@ -71,7 +71,7 @@ def test_a_long_paste_is_a_label_until_it_is_sent() -> None:
     shown = editor.buffer.text
     line = editor.take()
 
-    assert shown == "see: [pasted 51 lines #1]"
+    assert shown == "see: [pasted 50 lines #1]"
     assert line.text == "see: " + "x\n" * 50
 
 
@@ -97,7 +97,7 @@ def test_what_an_earlier_session_folded_comes_back_whole_or_says_what_is_gone(
     first.paste("x\n" * 100)
     first.buffer.insert_text("in short")
     first.clear()
-    assert first.buffer.history.get_strings() == ["[pasted 101 lines #1]in short"]
+    assert first.buffer.history.get_strings() == ["[pasted 100 lines #1]in short"]
     first.paste("y" * 30_000)
     first.take()
 

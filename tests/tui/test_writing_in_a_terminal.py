@@ -243,11 +243,11 @@ def test_two_exclamation_marks_begin_a_text(screen: Screen) -> None:
 def test_a_command_with_a_folded_paste_in_it_does_not_run_unseen(screen: Screen) -> None:
     screen.type("!cat <<X ")
     screen.paste("x\n" * 100)
-    screen.wait_for("[pasted 101 lines #1]")
+    screen.wait_for("[pasted 100 lines #1]")
     screen.type(ENTER)
 
     screen.wait_for("nothing was run")
-    assert editor_line(screen) == "› !cat <<X [pasted 101 lines #1]"
+    assert editor_line(screen) == "› !cat <<X [pasted 100 lines #1]"
 
 
 # --- pastes -----------------------------------------------------------------------------------
