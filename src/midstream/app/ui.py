@@ -4,7 +4,7 @@ A terminal, plain lines and JSON lines are UIs; whoever writes another one fulfi
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -76,6 +76,14 @@ class Submitted(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     question: str = ""
     to_mend: bool = True
+
+
+async def come_of(work: Awaitable[Submitted]) -> Submitted:
+    """Return what became of a line; one that made something fail has come back as well."""
+    try:
+        return await work
+    except Exception as error:
+        return Submitted(kind="returned", reason=f"{type(error).__name__}: {error}")
 
 
 class OwnCommandEnded(msgspec.Struct, frozen=True, kw_only=True):

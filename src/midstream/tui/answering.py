@@ -191,10 +191,6 @@ class Answering:
         self._forms[question] = form.refused(reason)
         return True
 
-    def what_was_filled_in(self) -> str:
-        """Return the open form as a line that says it, for when its question has closed."""
-        return "" if self.form is None else self.form.one_line()
-
     # --- inside ---------------------------------------------------------------------------------
 
     def _marked(self, question: Question | None) -> Choosing | None:

@@ -159,8 +159,8 @@ def leave_closed(at: Prompt) -> None:
     answering = at.dialog.answering
     closed = [*answering.let_go]
     answering.let_go.clear()
-    if answering.filling and answering.is_closed and at.editor.is_empty:
-        closed.append((answering.number(), answering.what_was_filled_in()))
+    if answering.form is not None and answering.is_closed and at.editor.is_empty:
+        closed.append((answering.number(), answering.form.one_line()))
         answering.leave("")
     for number, filled in closed:
         if filled:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from midstream.app.ui import Console, Submitted
+from midstream.app.ui import Console, come_of
 from midstream.core.events import InputDisposed, InputReceived
 from midstream.core.notices import Envelope
 from midstream.core.routing import Destination, Returned, Route, Unclear, as_typed
@@ -118,14 +118,12 @@ class Delivery:
     ) -> None:
         try:
             if to is None:
-                result = await self._session.submit(line.text, seen=line.seen)
+                result = await come_of(self._session.submit(line.text, seen=line.seen))
             else:
-                result = await self._session.send(to, seen=line.seen, policy=policy)
+                result = await come_of(self._session.send(to, seen=line.seen, policy=policy))
         except asyncio.CancelledError:
             self._scrollback.say(f"Not delivered, you left first: {line.shown}", kind="warning")
             raise
-        except Exception as error:
-            result = Submitted(kind="returned", reason=f"{type(error).__name__}: {error}")
         if result.kind in ("taken", "exit") and not is_echoed:
             self.echo(line)
         match result.kind:
@@ -145,15 +143,10 @@ class Delivery:
         seen = frozenset({answer.question})
         text = f"/{answer.text}" if answer.text.startswith("/") else answer.text
         to = self._session.route(text, seen=seen, answers=answer.question)
-        try:
-            if isinstance(to, Destination):
-                result = await self._session.send(to, seen=seen)
-            else:
-                reason = to.reason if isinstance(to, Returned) else ""
-                result = Submitted(kind="returned", reason=reason)
-        except Exception as error:
-            result = Submitted(kind="returned", reason=f"{type(error).__name__}: {error}")
-        reason = "" if result.kind == "taken" else result.reason
+        reason = to.reason if isinstance(to, Returned) else ""
+        if isinstance(to, Destination):
+            result = await come_of(self._session.send(to, seen=seen))
+            reason = "" if result.kind == "taken" else result.reason
         if not self._dialog.answering.sent(answer.question, reason) and reason:
             where = "" if line is None or self._bring_back(line) else _BROUGHT_BACK
             self._scrollback.say(f"{reason}{where}", kind="warning")

@@ -161,17 +161,15 @@ class Dialog(msgspec.Struct, kw_only=True):
 
     def asked(self, questions: Sequence[Question]) -> Question | None:
         """Return the marked question if words answer it."""
-        for question in questions:
-            if question.id == self.focus and question.kind == "question":
-                return question
-        return None
+        return self._marked(questions, "question")
 
     def approval(self, questions: Sequence[Question]) -> Question | None:
         """Return the marked question if it is an approval."""
-        for question in questions:
-            if question.id == self.focus and question.kind == "approval":
-                return question
-        return None
+        return self._marked(questions, "approval")
+
+    def _marked(self, questions: Sequence[Question], kind: str) -> Question | None:
+        marked = (each for each in questions if each.id == self.focus and each.kind == kind)
+        return next(marked, None)
 
     def was_drawn(
         self, questions: Sequence[Question], *, drawn: frozenset[str], now: float

@@ -16,7 +16,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
-from midstream.app.ui import Console, Submitted
+from midstream.app.ui import Console, Submitted, come_of
 
 STDIN: Final = 0
 STDOUT: Final = 1
@@ -128,10 +128,7 @@ class LineReader:
                 continue
             seen = frozenset(question.id for question in session.open_questions())
             self._taking(line)
-            try:
-                result = await session.submit(line, seen=seen)
-            except Exception as error:
-                result = Submitted(kind="returned", reason=f"{type(error).__name__}: {error}")
+            result = await come_of(session.submit(line, seen=seen))
             if text := unread(line, result):
                 self._warn(text)
             if result.kind == "exit":

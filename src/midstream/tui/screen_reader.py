@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import msgspec
 
-from midstream.app.ui import Console, Submitted
+from midstream.app.ui import Console, come_of
 from midstream.core import events as e
 from midstream.core.notices import AgentThinking, Envelope, TextDelta
 from midstream.core.question import Decision, Question
@@ -177,10 +177,7 @@ class ScreenReaderUI(PlainUI):
             self.say(f"Nothing is decided by {line.strip()}. Press Enter on an empty line first.")
             return True
         self._last = None
-        try:
-            result = await session.submit(line, seen=seen)
-        except Exception as error:
-            result = Submitted(kind="returned", reason=f"{type(error).__name__}: {error}")
+        result = await come_of(session.submit(line, seen=seen))
         if text := unread(line, result):
             self.say(text, kind="warning")
         self.refresh()
