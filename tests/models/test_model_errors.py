@@ -40,8 +40,14 @@ async def test_ten_times_too_many_requests_ends_after_the_attempts_there_are() -
 
 @pytest.mark.parametrize(
     "fault",
-    [Fault(status=429), Fault(status=500), Fault(status=503), Fault(how="close")],
-    ids=["too many requests", "server error", "overloaded", "hung up"],
+    [
+        Fault(status=429),
+        Fault(status=500),
+        Fault(status=503),
+        Fault(how="close"),
+        Fault(how="close_mid"),
+    ],
+    ids=["too many requests", "server error", "overloaded", "hung up", "an empty answer"],
 )
 async def test_what_passes_by_itself_is_tried_again(fault: Fault) -> None:
     with OpenAIServer([fault, fault, Reply(text="here I am")]) as server:

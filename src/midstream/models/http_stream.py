@@ -179,7 +179,7 @@ async def converse(
 
     Raises:
         Refused: the answer is an error.
-        Failed: it is none that is followed, or read.
+        Failed: it is none that is followed, or read, or ended before it began.
         httpx2.TransportError: the connection failed, or broke off before the reply was whole.
         Exception: whatever `watch` and `listening` raise.
     """
@@ -206,13 +206,16 @@ async def converse(
 
 
 async def _listen(chunks: AsyncIterator[bytes], watch: Watch, listening: Listening) -> None:
-    reader = EventReader()
+    reader, has_begun = EventReader(), False
     async for chunk in chunks:
+        has_begun = True
         watch(chunk)
         async for part in slices(chunk):
             if any(map(listening.take, reader.feed(part))):
                 await _drain(chunks)
                 return
+    if not has_begun:
+        raise Failed("connection", "the answer ended before it began")
     any(map(listening.take, reader.end()))
 
 
