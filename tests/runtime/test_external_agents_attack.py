@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from test_external_agents import ONE, Scene, edit, scene
 
-from midstream.agents.tool_calls import Calls
+from midstream.agents.turn import Calls
 from midstream.core import events as e
 from midstream.core.question import Decision
 from midstream.language.errors import MidstreamError

@@ -4,6 +4,6 @@ Begin with `json_rpc` (`Peer`: requests both ways over one pair of streams, each
 decoder); `acp_messages` has the protocol's messages as types of our own.
 
 Agents as workers: `external_agents` (`AcpAgents`) keeps a `conversation` for each agent of a run, whose
-program is an `agent_process` and each of whose prompts is a `turn`; `tool_calls` is what is known of its
-calls, `presets` the agents known by name.
+program is an `agent_process` and each of whose prompts is a `turn`, which knows its calls; `presets` are
+the agents known by name.
 """

@@ -27,8 +27,7 @@ from midstream.agents.json_rpc import (
     params_of,
 )
 from midstream.agents.presets import Launch, Patience
-from midstream.agents.tool_calls import Known, read_update
-from midstream.agents.turn import MAX_CALLS, TooMuch, Turn
+from midstream.agents.turn import MAX_CALLS, Known, TooMuch, Turn, read_update
 from midstream.core.events import Usage
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble, clip
 from midstream.language.names import Json
