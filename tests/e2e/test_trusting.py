@@ -203,6 +203,9 @@ def test_a_workspace_that_is_to_be_left_alone_needs_no_trust(tmp_path: Path) -> 
 
     listed = run(tmp_path, "workflows", *alone, workspace=workspace)
     talked = run(tmp_path, *alone, lines="hello\n", workspace=workspace)
+    played = run(tmp_path, "test", *alone, workspace=workspace)
 
     assert listed.returncode == talked.returncode == 0, (listed, talked)
+    assert played.returncode == 3
+    assert played.stderr.rstrip().endswith("For this time alone: --trust-workspace.")
     assert re.search("^mine +not trusted as it stands", listed.stdout, re.MULTILINE)

@@ -384,7 +384,7 @@ def _rehearsal_in(file: Path, config: ConfigManager) -> "Rehearsal":
 
 def _trusted(options: Options) -> ConfigManager:
     config = configured(options)
-    require_trust(config)
+    require_trust(config, is_needed=True)
     return config
 
 

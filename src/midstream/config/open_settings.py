@@ -98,8 +98,10 @@ def read_untrusted(config: ConfigManager) -> None:
         config.trust(session_grant(status))
 
 
-def require_trust(config: ConfigManager) -> None:
+def require_trust(config: ConfigManager, *, is_needed: bool = False) -> None:
     """Return unless the workspace has files of its own that nobody has trusted.
+
+    `is_needed`: there is nothing to do here without them.
 
     Raises:
         NotTrusted: it has; the message names them.
@@ -112,8 +114,8 @@ def require_trust(config: ConfigManager) -> None:
     acting = [file.name for file in status.files if not only_speaks(file.name)]
     names = ", ".join(acting[:5])
     more = f" and {len(acting) - 5} more" if len(acting) > 5 else ""
+    ways = "--trust-workspace" + ("" if is_needed else "; --no-trust-workspace leaves it alone")
     raise NotTrusted(
         f"The workspace's .midstream/ is not trusted ({names}{more}).",
-        hint="Look at it and trust it with: midstream trust. For this time alone: --trust-workspace; "
-        "--no-trust-workspace leaves it alone.",
+        hint=f"Look at it and trust it with: midstream trust. For this time alone: {ways}.",
     )
