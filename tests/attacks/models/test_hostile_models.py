@@ -123,7 +123,7 @@ CASES = [
     ),
     case("silence in mid-word", say("Well"), holds=True, limits=NOT_FOR_MORE, error="fell silent"),
     case("a polite end before the reply's own", say("Half a"), error="cut off"),
-    case("nothing at all", error="cannot be read"),
+    case("nothing at all", error="the answer ended before it began"),
     case("the end mark alone", DONE, error="cannot be read"),
     case("half an event", say("Half")[:-20], error=""),
     case("half a character", say("Hi") + b"data: \xe2\x82", error="cannot be read"),
