@@ -2,13 +2,15 @@
 
 import pytest
 from decide_kit import asks, call, done, replies, says, tell
+from msgspec.structs import replace
 
-from midstream.core.conversation import SUMMARY, Message
+from midstream.core.conversation import SUMMARY, Message, ToolCall, ToolResult
 from midstream.core.events import AgentResponded, AnyFact, InputDisposed, RunRenamed, Usage
 from midstream.core.inputs import Compact, ModelReplied, Rename
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.core.summaries import summary_key
+from midstream.language.names import REQUEST_USERS_INPUT
 from midstream.language.plan import chat_definition
 from midstream.language.spec import Role
 from midstream.views.amounts import ago
@@ -154,6 +156,17 @@ def test_what_a_person_answered_stands_behind_the_words_that_asked() -> None:
         Said(agent="dude", text="", answered=(("Sure?", "yes"),)),
         Said(agent="dude", text="Red it is."),
     )
+
+
+def test_a_question_without_words_such_as_only_another_s_history_holds_is_told() -> None:
+    asked = ToolCall(id="c", name=REQUEST_USERS_INPUT, arguments={})
+    told = ToolResult(call_id="c", outcome="completed", text="red")
+    message = Message(role="assistant", author="dude", text="", calls=(asked,), results=(told,))
+    run, _ = tell(CHAT, says("x", id="a"), replies("Well."), input=None)
+    ((name, messages),) = run.contexts.items()
+    run = replace(run, contexts={name: (*messages, message)})
+
+    assert past_of(run, most=3).turns[0].said[-1].answered == (("", "red"),)
 
 
 def test_a_question_of_an_agent_is_no_turn_of_the_person() -> None:

@@ -350,7 +350,7 @@ def _past_turn(words: str, messages: Iterable[Message], *, joins: bool = False) 
 def _with(said: tuple[Said, ...], message: Message) -> tuple[Said, ...]:
     """Return what was said with one message more; what only called tools counts with what follows."""
     answered = tuple(
-        (str(call.arguments["question"]), result.text)
+        (str(call.arguments.get("question", "")), result.text)
         for call, result in zip(message.calls, message.results, strict=False)
         if call.name == REQUEST_USERS_INPUT and result.outcome == "completed"
     )
