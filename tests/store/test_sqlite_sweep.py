@@ -75,7 +75,7 @@ async def test_what_is_put_again_is_young(kept: Kept) -> None:
 async def test_nothing_is_deleted_while_it_is_put(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await kept.store.put(b"old")
+    await kept.store.put(b"[1]")
     whole, is_old = blob_store.FileBlobStore._whole, blob_store._is_old
     free: list[bool] = []
 
@@ -92,7 +92,7 @@ async def test_nothing_is_deleted_while_it_is_put(
         return is_old(path)
 
     monkeypatch.setattr(blob_store.FileBlobStore, "_whole", looked)
-    await kept.store.put(b"old")
+    await kept.store.put(b"[1]")
     kept.age()
     monkeypatch.setattr(blob_store, "_is_old", judged)
     assert await kept.store.sweep() == 1

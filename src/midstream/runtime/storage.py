@@ -480,9 +480,13 @@ def keys_in(data: bytes) -> set[str]:
     return {key.decode() for key in _KEY.findall(data)}
 
 
+LISTS: Final = (b"{", b"[")
+"""What contents begin with that may name others: lists and mappings of JSON."""
+
+
 def named_by(contents: bytes) -> set[str]:
-    """Return the keys that contents name: only lists and mappings of JSON name any."""
-    return keys_in(contents) if contents[:1] in (b"{", b"[") else set()
+    """Return the keys that contents name."""
+    return keys_in(contents) if contents[:1] in LISTS else set()
 
 
 SWEPT_DAYS: Final = 7

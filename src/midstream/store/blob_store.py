@@ -14,7 +14,7 @@ from pathlib import Path
 from midstream.config.portable import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, lock_file
 from midstream.config.private_files import make_private
 from midstream.language.errors import JournalFull, WorldTrouble
-from midstream.runtime.storage import SWEPT_DAYS, named_by
+from midstream.runtime.storage import LISTS, SWEPT_DAYS, named_by
 from midstream.store.refusals import contents_missing
 
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -97,9 +97,8 @@ class FileBlobStore:
         """Yield of contents that may name others the key, whether they are old, and the keys they name."""
         for path in self._paths():
             with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-                is_old = _is_old(path)
-                if named := named_by(file.read(1) and path.read_bytes()):
-                    yield path.name, is_old, named
+                if (begun := file.read(1)) in LISTS:
+                    yield path.name, _is_old(path), named_by(begun + file.read())
 
     def delete_old(self, keys: Collection[str]) -> int:
         """Delete those of some contents that nobody has put meanwhile; return how many.
@@ -114,8 +113,6 @@ class FileBlobStore:
                     if _is_old(self._path(key)):
                         self._path(key).unlink()
                         gone += 1
-            except FileNotFoundError:
-                continue  # another process sweeps, too
             except OSError as error:
                 raise self._left(error) from error
         return gone
@@ -214,7 +211,10 @@ class FileBlobStore:
 
 
 def _is_old(path: Path) -> bool:
-    return path.stat().st_mtime < time.time() - SWEPT_DAYS * _DAY_S
+    try:
+        return path.stat().st_mtime < time.time() - SWEPT_DAYS * _DAY_S
+    except FileNotFoundError:
+        return False  # another process sweeps, too
 
 
 def _flush_folder(folder: Path) -> None:
