@@ -203,12 +203,10 @@ def _to_question(line: str, run: Run, seen: Collection[str], focused: str) -> Ro
     What the run itself waits for are words like any, so that the second of two lines typed fast is for
     the run, too, and no late answer.
     """
-    waiting = next((q for q in run.inbox.open_questions if q.kind == "input"), None)
+    waiting = next((q for q in run.inbox.open_questions if q.kind == "input" and q.branch), None)
     cards = _cards(run)
     if not cards:
-        if waiting is not None and waiting.branch:
-            return _answer(line, run, waiting)
-        return None
+        return None if waiting is None else _answer(line, run, waiting)
     picked = _BY_NUMBER.match(line)
     if picked is not None:
         return _by_number(int(picked.group(1)), line[picked.end() :], run, cards)
