@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from deadline import DEADLINE_S, until, wait_until
+from toolbench import alive_in
 
 from midstream.system import process_tree, supervisor
 from midstream.system.supervisor import (
@@ -39,17 +40,6 @@ def heard(child: Child, word: bytes) -> None:
     while word not in said:
         child.wait(DEADLINE_S)
         said += child.read()
-
-
-def alive_in(folder: Path) -> list[int]:
-    found = []
-    for process in process_tree.processes():
-        try:
-            if os.readlink(f"/proc/{process.pid}/cwd") == str(folder):
-                found.append(process.pid)
-        except OSError:
-            continue
-    return found
 
 
 def test_a_child_is_ended_with_all_it_started(tmp_path: Path) -> None:
