@@ -15,7 +15,9 @@ from midstream.system import process_tree, supervisor
 from midstream.system.supervisor import (
     PIPED,
     Child,
+    Kept,
     run_briefly,
+    run_command,
     run_in_terminal,
     start_child,
 )
@@ -125,6 +127,39 @@ async def test_a_start_that_nobody_waits_for_leaves_nothing(tmp_path: Path) -> N
     await until(is_gone)
 
     assert starting.cancelled()
+    assert alive_in(tmp_path) == []
+
+
+async def test_a_command_that_nobody_waits_for_is_seen_to_its_end_however_late_its_thread_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_heard, may_go_on = threading.Event(), threading.Event()
+
+    class Stands(Kept):
+        def feed(self, data: bytes) -> bool:
+            is_heard.set()
+            may_go_on.wait(DEADLINE_S)
+            return super().feed(data)
+
+    running = asyncio.create_task(
+        run_command(
+            [SHELL, "-c", "echo on; sleep 1000; true"],
+            folder=tmp_path,
+            environment=ENVIRONMENT,
+            timeout_s=DEADLINE_S,
+            stop=asyncio.Event(),
+            sink=Stands(100),
+        )
+    )
+    await asyncio.to_thread(is_heard.wait, DEADLINE_S)
+    monkeypatch.setattr(supervisor, "KILL_S", 0)
+    running.cancel()
+    await asyncio.wait({running}, timeout=0.05)
+    monkeypatch.setattr(supervisor, "KILL_S", DEADLINE_S)
+    may_go_on.set()
+    await asyncio.wait({running})
+
+    assert running.cancelled()
     assert alive_in(tmp_path) == []
 
 

@@ -52,8 +52,9 @@ def is_running(pid: int) -> bool:
     """Return whether a process has not ended; one that nobody has buried yet has."""
     try:
         os.kill(pid, 0)
-        state = Path(f"/proc/{pid}/stat")
-        return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        # On a system without /proc there is no more to be asked.
+        stat = Path(f"/proc/{pid}/stat").read_text() if Path("/proc/self").exists() else ") R"
+        return stat.rsplit(")", 1)[1].split()[0] != "Z"
     except (ProcessLookupError, FileNotFoundError):
         return False
 

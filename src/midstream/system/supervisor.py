@@ -516,7 +516,9 @@ async def _seen_through(command: "_Command", stop: asyncio.Event, when_cancelled
             ended = await asyncio.shield(work)
         except asyncio.CancelledError:
             command.tell(when_cancelled)
-            await asyncio.wait({work}, timeout=KILL_S + GRACE_S * (when_cancelled == "stop"))
+            # A start may hang for ever. Once begun, it ends in its thread's own time: a clock here would
+            # leave it running where the machine stood still before the thread had its turn.
+            await asyncio.wait({work}, timeout=None if command.has_begun else KILL_S)
             raise
         finally:
             soften.cancel()
@@ -538,6 +540,7 @@ class _Command:
         self._start = start
         self._timeout_s = timeout_s
         self._sink = sink
+        self.has_begun = False
         self._wish: Wish = ""
         self._ears, self._mouth = os.pipe()
         if sys.platform != "win32":
@@ -567,6 +570,7 @@ class _Command:
         """Run it to the end in this thread, which stays: a sandbox ends with the one that started it."""
         try:
             child = self._start(wakes=self._ears)
+            self.has_begun = True
             try:
                 return self._followed(child)
             finally:
