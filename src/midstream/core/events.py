@@ -667,7 +667,7 @@ class ReplyCut(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, ta
 class ReplyShown(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="reply_shown"):
     """More of an agent's streaming reply was shown: the words that came since the last such fact.
 
-    It is told a second behind at most, so that a reply whose process dies is kept as far as it was seen.
+    It is told a fifth of a second behind at most: a reply whose process dies is kept as far as it was seen.
     """
 
     agent: str

@@ -106,7 +106,7 @@ async def ask_model(
     post(answer)
 
 
-CHECKPOINT_S = 1.0
+CHECKPOINT_S = 0.2
 """Seconds that what is shown of a reply may be ahead of what the journal knows was shown."""
 
 
