@@ -690,7 +690,7 @@ class WorkflowStateMachine:
         An async listener is awaited in a task of its own, a plain one called in a thread of its own:
         one that raises or hangs never harms the run. Facts are never dropped.
         """
-        self._events.listeners().on(name, listener)
+        self._events.on(name, listener)
 
     async def events(self, since: int = 0) -> AsyncGenerator[Envelope]:
         """Yield the run's facts after number `since`, then everything live, until it has ended.
@@ -698,8 +698,7 @@ class WorkflowStateMachine:
         Facts come without a gap and once each, however late the reading begins or however slow it
         is; of notices those that fall behind are dropped. Any number of readers may read.
         """
-        emitter = self._events.listeners()
-        stream = emitter.subscribe()
+        stream = self._events.subscribe()
         last, upto = since, self._run.seq
         try:
             # What comes after that is in the stream, where text stands before the fact that ends it.
@@ -711,7 +710,7 @@ class WorkflowStateMachine:
                     last = event.seq or last
                     yield event
         finally:
-            emitter.unsubscribe(stream)
+            self._events.unsubscribe(stream)
 
     def streaming(self) -> list[tuple[str, StreamingEffect]]:
         """Return the replies under way that are shown, each with the branch it belongs to."""
@@ -1017,8 +1016,7 @@ class WorkflowStateMachine:
             if self._hook_listener is not None:
                 await self._hook_listener.close()
         finally:
-            # Made if there was none: whoever asks for events() later finds it closed.
-            await self._events.listeners().close()
+            await self._events.close()
 
     async def _give_up(self, error: Exception) -> None:
         """End the run over a fault of ours or of the journal; what was true before stays true."""
