@@ -19,9 +19,8 @@ from midstream.runtime.engine.run_files import Returned, folders_away
 from midstream.runtime.engine.run_repository import (
     Travelled,
     WorkspaceRuns,
-    redone_in_chat,
     redone_words,
-    undone_in_chat,
+    undone_words,
 )
 from midstream.runtime.engine.time_travel import Fork, fork, undo
 from midstream.runtime.ports import ModelRequest, Review, ToolContext, ToolOutcome
@@ -524,13 +523,13 @@ def test_a_chat_counts_the_files_alone_and_names_what_stays() -> None:
     left = Returned(path="/w/pkg/", result="left", why="something else is in it")
     made = Fork(id="f", source="s", seq=1, effects=SideEffects(), workspace="/w", words="make it")
 
-    assert undone_in_chat(made, (*gone, folder)) == (
+    assert undone_words(made, (*gone, folder), is_chat=True) == (
         "Taken back: “make it” · 4 files as they were · /redo goes forward",
     )
-    assert undone_in_chat(made, (*gone[:1], folder)) == (
+    assert undone_words(made, (*gone[:1], folder), is_chat=True) == (
         "Taken back: “make it” · pkg/0.txt removed · pkg/ removed · /redo goes forward",
     )
-    assert undone_in_chat(made, (*gone[:1], left)) == (
+    assert undone_words(made, (*gone[:1], left), is_chat=True) == (
         "Taken back: “make it” · pkg/0.txt removed · /redo goes forward",
         "Not taken back: pkg/: left, something else is in it",
     )
@@ -551,7 +550,7 @@ def test_a_file_that_went_forward_is_told_as_the_turn_had_left_it() -> None:
     ]
     left = Returned(path="/w/b.py", result="left", why="it has just been changed")
 
-    assert redone_in_chat(way, made, (*back, left)) == (
+    assert redone_words(way, made, (*back, left), is_chat=True) == (
         "Redone: “mend it” · a.py changed again · new.py created again · old.py removed again",
         "  b.py: left, it has just been changed",
     )
@@ -562,7 +561,7 @@ def test_a_file_that_went_forward_is_told_as_the_turn_had_left_it() -> None:
         "  b.py: left, it has just been changed",
     )
     many = [Returned(path=f"/w/{n}.py", result="put_back") for n in range(4)]
-    assert redone_in_chat(way, None, many) == (
+    assert redone_words(way, None, many, is_chat=True) == (
         "Redone: “mend it” · 4 files changed again · it had ended",
     )
 

@@ -147,7 +147,9 @@ class WorkspaceRuns:
 
     async def fork(self, id: str, at: int | None) -> Travelled:
         """Make a copy of a run as it was after fact `at`, None: as it is."""
-        return self._told(await fork(self._engine.store, id, at))
+        made = await fork(self._engine.store, id, at)
+        # It takes no words back: the run they were said in is still there.
+        return Travelled(id=made.id, told=self._left(msgspec.structs.replace(made, words="")))
 
     async def undo(
         self, machine: Machine, *, keeps_files: bool = False, at: int | None = None
@@ -155,35 +157,25 @@ class WorkspaceRuns:
         """End a run of this process and make a copy of it as it was before its last turn.
 
         Or before a turn that began right after fact `at`. File changes since are taken back, too,
-        unless `keeps_files`.
+        unless `keeps_files`, or where nothing can be recorded.
         """
         store, id = self._engine.store, machine.run.id
         if at is None:
             at = await before_last_turn(store, id)
         await machine.stop(UNDONE)
-        is_chat = _is_chat(machine)
-        made = await fork(store, id, at)
-        if is_chat and not made.effects.files:
-            return Travelled(id=made.id, told=undone_in_chat(made, ()))
-        if keeps_files or not made.effects.files:
-            told = self._told(made, is_chat=is_chat)
+        made, is_chat = await fork(store, id, at), _is_chat(machine)
+        if keeps_files and made.effects.files:
+            told = self._left(made, is_chat=is_chat)
         else:
-            told = await self._files_too(made, is_chat=is_chat)
-        if is_chat:
-            return told
-        return msgspec.structs.replace(told, told=(*told.told, "/redo goes forward again."))
-
-    async def _files_too(self, made: Fork, *, is_chat: bool) -> Travelled:
-        """Put back what was written after a fork's point; where nothing can be recorded, leave it."""
-        now, workspace = self._engine.world.clock.now(), self._engine.world.workspace
-        try:
-            returned = await files_undone(self._engine.store, made, workspace, now=now)
-        except MidstreamError as error:
-            told = self._told(made, is_chat=is_chat)
-            return Travelled(id=told.id, told=(f"The files stay: {error}", *told.told))
-        self._last_fork = None
-        words = undone_in_chat if is_chat else undone_words
-        return Travelled(id=made.id, told=words(made, returned))
+            now, workspace = self._engine.world.clock.now(), self._engine.world.workspace
+            try:
+                returned = await files_undone(store, made, workspace, now=now)
+            except MidstreamError as error:
+                told = (f"The files stay: {error}", *self._left(made, is_chat=is_chat))
+            else:
+                self._last_fork = None
+                told = undone_words(made, returned, is_chat=is_chat)
+        return Travelled(id=made.id, told=told if is_chat else (*told, "/redo goes forward again."))
 
     async def redo(self, machine: Machine) -> Travelled:
         """End a run of this process that came of an undo, and go on as it was before that."""
@@ -193,8 +185,7 @@ class WorkspaceRuns:
             await machine.stop(REDONE)
         made, returned = await gone_forward(store, way, self._engine.world.workspace)
         self._last_fork = None
-        words = redone_in_chat if _is_chat(machine) else redone_words
-        told = words(way, made, returned)
+        told = redone_words(way, made, returned, is_chat=_is_chat(machine))
         return Travelled(id="" if made is None else made.id, told=told)
 
     async def put_back(self) -> tuple[str, ...]:
@@ -264,25 +255,14 @@ class WorkspaceRuns:
         """Return what a run has made of files; see `changed_files`."""
         return await changed_files(self._engine.store, await self._engine.store.read(id))
 
-    def _told(self, made: Fork, *, is_chat: bool = False) -> Travelled:
+    def _left(self, made: Fork, *, is_chat: bool = False) -> tuple[str, ...]:
+        """Return what a person hears of a fork that leaves files as they are; `put_back` may follow."""
         self._last_fork = None if made.is_foreign else made
-        told = [f"Run {made.id} goes on from event {made.seq} of run {made.source}."]
-        if is_chat:
-            told = [_in_a_line(_taken_back(made), FORWARD)]
-        effects = in_words(made.effects, workspace=made.workspace)
-        if effects:
-            told.append("What was done after that point stays done:")
-            told += _shown(effects)
-        if made.damaged is not None:
-            told.append(
-                f"What was done from event {made.damaged} on is not known: the journal is damaged there."
-            )
+        stays = "What was done after that point stays done:"
+        told = undone_words(made, (), is_chat=is_chat, stays=stays)
         if made.effects.files and not made.is_foreign:
-            told.append("/putback puts the files back as they were then.")
-        return Travelled(id=made.id, told=tuple(told))
-
-
-FORWARD = "/redo goes forward"
+            return (*told, "/putback puts the files back as they were then.")
+        return told
 
 
 def _is_chat(machine: Machine) -> bool:
@@ -295,6 +275,73 @@ def _named(folder: Path, file: str) -> Path:
     return folder / Path(file).expanduser()
 
 
+# --- what a person hears of it ------------------------------------------------------------------
+
+_IN_SHORT = {
+    "put_back": "put back",
+    "removed": "removed",
+    "already": "as it was",
+    "left": "left",
+}
+_FILES_BY_NAME = 3
+SHOWN_EFFECTS = 20
+_WORDS = 60
+"""Cells of the words that were taken back that are shown."""
+
+
+def undone_words(
+    made: Fork,
+    returned: Sequence[Returned],
+    *,
+    is_chat: bool = False,
+    stays: str = "Not taken back:",
+) -> tuple[str, ...]:
+    """Return what a person hears of having gone back: what was not taken back, last of all.
+
+    Of a chat it is a line or two: a person knows it by its words, not by an id.
+    """
+    back = [each for each in returned if each.result != "left"]
+    taken_back = f"Taken back: {_quoted(made.words)}" if made.words else "Taken back"
+    if is_chat:
+        became = [(each.path, _IN_SHORT[each.result]) for each in back]
+        files = _in_short(became, made.workspace, "as they were")
+        told = [" · ".join((taken_back, *files, "/redo goes forward"))]
+    else:
+        told = [f"Run {made.id} goes on from event {made.seq} of run {made.source}."]
+        told += [taken_back] if made.words else []
+        told += _under("Files as they were then:", returned_words(back, made.workspace))
+    others = msgspec.structs.replace(made.effects, files=() if returned else made.effects.files)
+    left = [each for each in returned if each.result == "left"]
+    rest = (*in_words(others, workspace=made.workspace), *returned_words(left, made.workspace))
+    told += [f"{stays} {rest[0]}"] if is_chat and len(rest) == 1 else _under(stays, rest)
+    if made.damaged is not None:
+        told.append(
+            f"What was done from event {made.damaged} on is not known: the journal is damaged there."
+        )
+    return tuple(told)
+
+
+def redone_words(
+    way: WayForward, made: Fork | None, returned: Sequence[Returned], *, is_chat: bool = False
+) -> tuple[str, ...]:
+    """Return what a person hears of having gone forward again; see `undone_words`."""
+    if is_chat:
+        what = f"Redone: {_quoted(way.words)}" if way.words else "As it was before /undo"
+        back = [(each.path, again_words(way, each)) for each in returned if each.result != "left"]
+        files = _in_short(back, way.workspace, "changed again")
+        over = () if made is not None else ("it had ended",)
+        left = [each for each in returned if each.result == "left"]
+        return (" · ".join((what, *files, *over)), *_shown(returned_words(left, way.workspace)))
+    if made is None:
+        told = [f"Run {way.target} is as it was when it ended."]
+    else:
+        told = [f"Run {made.id} goes on from event {made.seq} of run {made.source}, as it was."]
+    told += [f"Redone: {_quoted(way.words)}"] if way.words else []
+    became = ((short_path(each.path, way.workspace), again_words(way, each)) for each in returned)
+    lines = [f"{path}: {how}" for path, how in became]
+    return (*told, *_under("Files as they were before it was undone:", lines))
+
+
 def returned_words(returned: Sequence[Returned], workspace: str) -> tuple[str, ...]:
     """Return what became of files that were to be put back, a line each."""
     return tuple(
@@ -304,128 +351,20 @@ def returned_words(returned: Sequence[Returned], workspace: str) -> tuple[str, .
     )
 
 
-def undone_in_chat(made: Fork, returned: Sequence[Returned]) -> tuple[str, ...]:
-    """Return the same of a chat, in a line or two: a person knows it by its words, not by an id."""
-    back = [each for each in returned if each.result != "left"]
-    told = [_in_a_line(_taken_back(made), *_files_in_short(back, made.workspace), FORWARD)]
-    stays = _staying(made, returned)
-    if len(stays) == 1:
-        told.append(f"Not taken back: {stays[0]}")
-    elif stays:
-        told += ["Not taken back:", *_shown(stays)]
-    if made.damaged is not None:
-        told.append(
-            f"What was done from event {made.damaged} on is not known: the journal is damaged there."
-        )
-    return tuple(told)
-
-
-def redone_in_chat(
-    way: WayForward, made: Fork | None, returned: Sequence[Returned]
-) -> tuple[str, ...]:
-    """Return what a person hears of having gone forward again in a chat."""
-    what = f"Redone: {_quoted(way.words)}" if way.words else "As it was before /undo"
-    back = [each for each in returned if each.result != "left"]
-    left = [each for each in returned if each.result == "left"]
-    over = () if made is not None else ("it had ended",)
-    told = [_in_a_line(what, *_again_in_short(way, back), *over)]
-    return (*told, *_shown(returned_words(left, way.workspace)))
-
-
-def _in_a_line(*parts: str) -> str:
-    return " · ".join(parts)
-
-
-def _taken_back(made: Fork) -> str:
-    return f"Taken back: {_quoted(made.words)}" if made.words else "Taken back"
-
-
-_FILES_BY_NAME = 3
-_IN_SHORT = {
-    "put_back": "put back",
-    "removed": "removed",
-    "already": "as it was",
-    "left": "left",
-}
-
-
-def _files_in_short(returned: Sequence[Returned], workspace: str) -> tuple[str, ...]:
-    files = _files_of(returned)
+def _in_short(became: Sequence[tuple[str, str]], workspace: str, all_are: str) -> tuple[str, ...]:
+    """Return what became of files and folders, of more than a few files how many they are."""
+    files = sum(not path.endswith("/") for path, _ in became)
     if files > _FILES_BY_NAME:
-        return (f"{files} files as they were",)
-    return tuple(
-        f"{short_path(each.path, workspace)} {_IN_SHORT[each.result]}" for each in returned
-    )
-
-
-def _again_in_short(way: WayForward, returned: Sequence[Returned]) -> tuple[str, ...]:
-    files = _files_of(returned)
-    if files > _FILES_BY_NAME:
-        return (f"{files} files changed again",)
-    return tuple(
-        f"{short_path(each.path, way.workspace)} {again_words(way, each)}" for each in returned
-    )
-
-
-def _files_of(returned: Sequence[Returned]) -> int:
-    return sum(not each.path.endswith("/") for each in returned)
-
-
-def _staying(made: Fork, returned: Sequence[Returned]) -> list[str]:
-    """Return what could not be taken back."""
-    files = () if returned else made.effects.files
-    others = msgspec.structs.replace(made.effects, files=files)
-    left = [one for one in returned if one.result == "left"]
-    return [
-        *in_words(others, workspace=made.workspace),
-        *returned_words(left, made.workspace),
-    ]
-
-
-def undone_words(made: Fork, returned: Sequence[Returned]) -> tuple[str, ...]:
-    """Return what a person hears of an undo that took files back: what it could not, last of all."""
-    told = [f"Run {made.id} goes on from event {made.seq} of run {made.source}."]
-    if made.words:
-        told.append(_taken_back(made))
-    back = [each for each in returned if each.result != "left"]
-    if back:
-        told.append("Files as they were then:")
-        told += _shown(returned_words(back, made.workspace))
-    stays = _staying(made, returned)
-    if stays:
-        told.append("Not taken back:")
-        told += _shown(stays)
-    if made.damaged is not None:
-        told.append(
-            f"What was done from event {made.damaged} on is not known: the journal is damaged there."
-        )
-    return tuple(told)
-
-
-def redone_words(
-    way: WayForward, made: Fork | None, returned: Sequence[Returned]
-) -> tuple[str, ...]:
-    """Return what a person hears of having gone forward again."""
-    if made is None:
-        told = [f"Run {way.target} is as it was when it ended."]
-    else:
-        told = [f"Run {made.id} goes on from event {made.seq} of run {made.source}, as it was."]
-    if way.words:
-        told.append(f"Redone: {_quoted(way.words)}")
-    if returned:
-        told.append("Files as they were before it was undone:")
-        words = ((each.path, again_words(way, each)) for each in returned)
-        told += _shown([f"{short_path(path, way.workspace)}: {became}" for path, became in words])
-    return tuple(told)
+        return (f"{files} files {all_are}",)
+    return tuple(f"{short_path(path, workspace)} {how}" for path, how in became)
 
 
 def _quoted(words: str) -> str:
     return f"“{clipped(one_line(words), _WORDS)}”"
 
 
-SHOWN_EFFECTS = 20
-_WORDS = 60
-"""Cells of the words that were taken back that are shown."""
+def _under(heading: str, lines: Sequence[str]) -> list[str]:
+    return [heading, *_shown(lines)] if lines else []
 
 
 def _shown(lines: Sequence[str]) -> list[str]:
