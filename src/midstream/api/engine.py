@@ -41,6 +41,7 @@ from midstream.runtime.json_values import json_text
 from midstream.runtime.pictures import kept_picture
 from midstream.runtime.ports import Clock, Model, OpenFiles
 from midstream.runtime.python_workflow import Workflow
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.runtime.storage import KeptRun, Place, is_served, walk
 from midstream.safety.capability import PermissionMode
 from midstream.system.offloop import in_thread
@@ -266,19 +267,25 @@ class Engine:
             AuthorMistake: it has problems; the message lists all of them.
         """
 
-        async def begin(id: str | None = None) -> RunHandle:
-            return await self._begin(
-                workflow,
-                input,
-                variables=dict(variables or {}),
-                allowed=allowed,
-                approvals=approvals,
-                limits=_limits(budget),
-                handlers=handlers,
-                source="" if source == PROGRAM else source,
-                queue=queue,
-                id=id,
-            )
+        async def begin(id: str | None) -> RunHandle:
+            definition, found = await self._definition(workflow, handlers)
+            _line_of(definition, input)  # it is JSON, or nothing begins
+            how: dict[str, Any] = {
+                "id": id,
+                "input": None if definition.kind == "chat" else input,
+                "variables": dict(variables or {}),
+                "allowed": allowed,
+                "approvals": approvals,
+                "limits": _limits(budget),
+                "source": "" if source == PROGRAM else source,
+            }
+            if queue is not None:
+                placed = placement_here(queue)
+                return await self.get(await hand_over(self.local, definition, placed, **how))
+            machine = await self.local.start(definition, handlers=found, **how)
+            if definition.kind == "workflow" and not definition.found_as:
+                self._built[machine.id] = definition, found or _script({})
+            return self._handle(machine)
 
         starting = partial(self._started, begin, input, key=key, source=source, queue=queue)
         return Begun(starting, _stopped)
@@ -322,7 +329,7 @@ class Engine:
         if built is not None:
             self._built[kept.id] = built
         await mail_taken(machine, self.local.store)
-        return RunHandle(machine, self.local, self.fork)
+        return self._handle(machine)
 
     async def get(self, id: str) -> RunHandle:
         """Return a run as it stands, wherever it runs, or if it runs nowhere. Nothing of it begins.
@@ -336,7 +343,7 @@ class Engine:
         kept = await found(self.local.store, id)
         machine = self.local.machine(kept.id)
         if machine is not None and (machine.run.is_over or not machine.is_closed):
-            return RunHandle(machine, self.local, self.fork)
+            return self._handle(machine)
         followed = await RemoteMachine.attached(
             self.local.store,
             kept.id,
@@ -345,7 +352,7 @@ class Engine:
         )
         # Those that have ended, or were closed by their handle, are kept by nobody but their handle.
         self._followed = {each for each in self._followed if not each.is_closed} | {followed}
-        return RunHandle(followed, self.local, self.fork)
+        return self._handle(followed)
 
     async def take(self, id: str, *, choice: Choice = "ask", here: bool = False) -> RunHandle:
         """Return a run that can be talked to: as `get` does; one that no process runs goes on here.
@@ -508,8 +515,7 @@ class Engine:
             said = f"{id}-first"
             # The claim is by process: two calls of ours would both get it.
             async with self._doors.setdefault(id, asyncio.Lock()):
-                begun = partial(self._begun, id, stays=queue is not None)
-                run = await begun() or await self._begun_once(begin, id, begun)
+                run = await self._begun_once(begin, id, stays=queue is not None)
         line = _line_of(definition_of(run.run), input)
         if line is not None and said not in run.run.inbox.lines:
             if queue is None:
@@ -517,50 +523,23 @@ class Engine:
             await run.say(line, id=said, source=source)
         return run
 
-    async def _begin(
-        self,
-        workflow: RunnableWorkflow,
-        input: Json,
-        *,
-        handlers: Mapping[str, Handler] | None,
-        queue: str | None,
-        id: str | None,
-        **how: Any,
-    ) -> RunHandle:
-        definition, found = await self._definition(workflow, handlers)
-        _line_of(definition, input)  # it is JSON, or nothing begins
-        given = None if definition.kind == "chat" else input
-        if queue is not None:
-            how = {**how, "input": given, "id": id}
-            return await self.get(
-                await hand_over(self.local, definition, placement_here(queue), **how)
-            )
-        machine = await self.local.start(definition, handlers=found, input=given, id=id, **how)
-        if definition.kind == "workflow" and not definition.found_as:
-            self._built[machine.id] = definition, found or _script({})
-        return RunHandle(machine, self.local, self.fork)
-
-    async def _begun(self, id: str, *, stays: bool) -> RunHandle | None:
-        """Return a run that has begun, None where there is none yet. `stays`: it does not go on here."""
-        if await self.local.store.run(id) is None:
-            return None
-        return await (self.get(id) if stays else self.take(id))
-
     async def _begun_once(
-        self,
-        begin: Callable[[str | None], Awaitable[RunHandle]],
-        id: str,
-        begun: Callable[[], Awaitable[RunHandle | None]],
+        self, begin: Callable[[str | None], Awaitable[RunHandle]], id: str, *, stays: bool
     ) -> RunHandle:
-        """Return a run of this id that begins here, or in another process that was faster."""
-        while True:
+        """Return the run of this id: one that has begun, here or in another process, else a new one.
+
+        `stays`: one that has begun does not go on here.
+        """
+        while await self.local.store.run(id) is None:
             try:
                 return await begin(id)
             except (RunOwned, JournalMoved):
                 # Its first fact is on its way, or its process has died before it.
                 await self.local.store.changed(_FIRST_FACT_S)
-                if (run := await begun()) is not None:
-                    return run
+        return await (self.get(id) if stays else self.take(id))
+
+    def _handle(self, machine: WorkflowStateMachine | RemoteMachine) -> RunHandle:
+        return RunHandle(machine, self.local, self.fork)
 
     async def _definition(
         self, workflow: RunnableWorkflow, handlers: Mapping[str, Handler] | None

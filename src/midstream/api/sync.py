@@ -10,12 +10,10 @@ import functools
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from midstream.api.engine import Begun, Engine, RunnableWorkflow, Tools, open
-from midstream.api.run_handle import RunHandle, Status
-from midstream.core.question import Question
-from midstream.core.run import Run
+from midstream.api.run_handle import RunHandle
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.runtime.handlers import Handler
@@ -139,6 +137,16 @@ async def _next(items: AsyncGenerator[T]) -> T:
     return await anext(items)
 
 
+class _Shown(Generic[T]):
+    """A property of the handle, as it is there."""
+
+    def __init__(self, read: Callable[[RunHandle], T]) -> None:
+        self._read = read
+
+    def __get__(self, run: "SyncRun", kind: type["SyncRun"]) -> T:
+        return self._read(run._waited)
+
+
 class SyncRun:
     """A run for code without an event loop; every method is that of `RunHandle`, waited for."""
 
@@ -161,55 +169,16 @@ class SyncRun:
     events = _yielding(RunHandle.events)
     numbered = _yielding(RunHandle.numbered)
 
-    @property
-    def id(self) -> str:
-        """Return the run's id."""
-        return self._waited.id
-
-    @property
-    def name(self) -> str:
-        """Return what people call the run, "" if nothing."""
-        return self._waited.name
-
-    @property
-    def run(self) -> Run:
-        """Return all that is true of the run as one immutable value."""
-        return self._waited.run
-
-    @property
-    def status(self) -> Status:
-        """Return how the run stands."""
-        return self._waited.status
-
-    @property
-    def state(self) -> str:
-        """Return the name of the state the run is in."""
-        return self._waited.state
-
-    @property
-    def data(self) -> dict[str, Json]:
-        """Return the run's `common_data`."""
-        return self._waited.data
-
-    @property
-    def reply(self) -> str:
-        """Return the words of the last reply, "" before the first."""
-        return self._waited.reply
-
-    @property
-    def output(self) -> Json:
-        """Return what the run came to, None until it has finished."""
-        return self._waited.output
-
-    @property
-    def error(self) -> str:
-        """Return why the run failed, "" if it has not."""
-        return self._waited.error
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        """Return the open questions, the oldest first."""
-        return self._waited.questions
+    id = _Shown(lambda run: run.id)
+    name = _Shown(lambda run: run.name)
+    run = _Shown(lambda run: run.run)
+    status = _Shown(lambda run: run.status)
+    state = _Shown(lambda run: run.state)
+    data = _Shown(lambda run: run.data)
+    reply = _Shown(lambda run: run.reply)
+    output = _Shown(lambda run: run.output)
+    error = _Shown(lambda run: run.error)
+    questions = _Shown(lambda run: run.questions)
 
 
 class SyncEngine:
