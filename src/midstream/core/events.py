@@ -1,10 +1,11 @@
 """Facts: what became true in a run, in order. The journal holds these and nothing else.
 
 A fact is folded by `midstream.core.fold.apply` and says all that folding needs: replaying never runs user
-code, a model or a tool. The wire name (`type`) mirrors the class name. Times and sequence numbers
-stand in the `Envelope` around a fact, not in it.
+code, a model or a tool. The wire name (`type`) is that of the class: both stay for ever. Times and sequence
+numbers stand in the `Envelope` around a fact, not in it.
 """
 
+import re
 from decimal import Decimal, InvalidOperation
 from typing import Literal, TypeAlias
 
@@ -29,12 +30,18 @@ from midstream.language.names import (
 from midstream.language.spec import Budget, Definition
 
 
+def wire_name(name: str) -> str:
+    """Return what a class of facts or notices is called on the wire: `state_transition`."""
+    return re.sub(r"\B[A-Z]", r"_\g<0>", name).lower()
+
+
 class Fact(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
     gc=False,
     tag_field="type",
+    tag=wire_name,
     omit_defaults=True,
     forbid_unknown_fields=True,
 ):
@@ -47,7 +54,7 @@ class Fact(
     branch: str = ""
 
 
-class RunStarted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_started"):
+class RunStarted(Fact, frozen=True, kw_only=True):
     """A run began with this definition; it is pinned to it.
 
     `allowed`: tools that need approval and have it. `approvals`: whether the rest is asked or refused.
@@ -70,9 +77,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     source: str = ""
 
 
-class RunRecovered(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_recovered"
-):
+class RunRecovered(Fact, frozen=True, kw_only=True):
     """A new process goes on with the run. `was_cut`: the last one died without letting go of it.
 
     `was_idle`: it only waited for a person by then, so nothing of it was cut. `hooked` names the tools
@@ -89,29 +94,23 @@ class RunRecovered(
         return self.was_cut and not self.was_idle
 
 
-class RunSuspended(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_suspended"
-):
+class RunSuspended(Fact, frozen=True, kw_only=True):
     """The run is owed nothing until a person says so; `reason` such as `crash_loop`."""
 
     reason: str
 
 
-class RunResumed(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_resumed"):
+class RunResumed(Fact, frozen=True, kw_only=True):
     """A person let a suspended run go on."""
 
 
-class DefinitionChanged(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="definition_changed"
-):
+class DefinitionChanged(Fact, frozen=True, kw_only=True):
     """From here on the run follows this definition; a person chose so."""
 
     definition: Definition
 
 
-class FileWritten(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="file_written"
-):
+class FileWritten(Fact, frozen=True, kw_only=True):
     """A tool call is about to write a file. Journaled before it does.
 
     `path` is absolute. `before` and `after` are the SHA-256, in hex, of what the file held and will
@@ -132,9 +131,7 @@ class FileWritten(
     folders: tuple[str, ...] = ()
 
 
-class StateTransition(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="state_transition"
-):
+class StateTransition(Fact, frozen=True, kw_only=True):
     """The run left `source` (empty at the start) and entered `target`; `reason` says why.
 
     `resumes`: it goes on in `target` where the last halt cut it, so that nothing there runs twice.
@@ -162,22 +159,20 @@ class ContextChange(
     text: str = ""
 
 
-class Prompted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="prompted"):
+class Prompted(Fact, frozen=True, kw_only=True):
     """The state's prompt, filled in, was put to its agent."""
 
     agent: str
     text: str
 
 
-class CallPlanned(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="call_planned"
-):
+class CallPlanned(Fact, frozen=True, kw_only=True):
     """A state is about to call its tool, with these arguments."""
 
     call: ToolCall
 
 
-class WorkDone(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="work_done"):
+class WorkDone(Fact, frozen=True, kw_only=True):
     """What the work of a state without an agent came to: `text` for people and models.
 
     `changed` and `removed` are keys of `common_data`, as the branches left them.
@@ -190,9 +185,7 @@ class WorkDone(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, ta
     removed: tuple[str, ...] = ()
 
 
-class StateFailed(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="state_failed"
-):
+class StateFailed(Fact, frozen=True, kw_only=True):
     """Something went wrong in a state, and it is not the end.
 
     `then`: the state is tried again (for the `attempt`-th time, `of` tries in all) after `wait_s`
@@ -210,24 +203,20 @@ class StateFailed(
     save_as: str = ""
 
 
-class StateRetried(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="state_retried"
-):
+class StateRetried(Fact, frozen=True, kw_only=True):
     """The work of a state that failed begins anew."""
 
     state: str
 
 
-class TimerSet(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="timer_set"):
+class TimerSet(Fact, frozen=True, kw_only=True):
     """The state waits for a time: `until`, in seconds since 1970. `timer` says what for."""
 
     timer: str
     until: float
 
 
-class BranchStarted(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="branch_started"
-):
+class BranchStarted(Fact, frozen=True, kw_only=True):
     """A branch of the state begins: `name`, of its state's `parallel`, `for_each` or `workflow`.
 
     One with a `call_id` is what that call of `agent` is: `input` is its task, in the `role`, or that of the
@@ -245,17 +234,13 @@ class BranchStarted(
     worktree: str = ""
 
 
-class BranchFinished(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="branch_finished"
-):
+class BranchFinished(Fact, frozen=True, kw_only=True):
     """The branch this happened in reached its end."""
 
     output: Json = None
 
 
-class BranchFailed(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="branch_failed"
-):
+class BranchFailed(Fact, frozen=True, kw_only=True):
     """The branch this happened in cannot go on."""
 
     error: str
@@ -264,15 +249,13 @@ class BranchFailed(
     state: str = ""
 
 
-class BranchStopped(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="branch_stopped"
-):
+class BranchStopped(Fact, frozen=True, kw_only=True):
     """The branch this happened in was stopped: what its state wanted of it, others did."""
 
     reason: str
 
 
-class HandlerRan(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="handler_ran"):
+class HandlerRan(Fact, frozen=True, kw_only=True):
     """A handler returned. `changed` and `removed` are keys of `common_data`; `edits` say what changed
     within the large values of others.
 
@@ -319,9 +302,7 @@ class Usage(
         return price if price.is_finite() and price >= 0 else None
 
 
-class AgentResponded(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="agent_responded"
-):
+class AgentResponded(Fact, frozen=True, kw_only=True):
     """A model's reply arrived whole.
 
     `is_final` ends the agent's turn. Otherwise the tool calls are carried out, or, where `problem`
@@ -336,9 +317,7 @@ class AgentResponded(
     usage: Usage | None = None
 
 
-class CompactionBegan(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="compaction_began"
-):
+class CompactionBegan(Fact, frozen=True, kw_only=True):
     """A summary of the first `count` messages of a context is being written, in the role of `agent`.
 
     `note` is what the person asked to keep in mind. Nothing is changed yet.
@@ -350,9 +329,7 @@ class CompactionBegan(
     note: str = ""
 
 
-class ConversationCompacted(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="conversation_compacted"
-):
+class ConversationCompacted(Fact, frozen=True, kw_only=True):
     """A summary stands in the place of the first `count` messages of a context, system messages apart.
 
     The facts before this one still hold all of them. The tokens are of the whole context, guessed
@@ -368,9 +345,7 @@ class ConversationCompacted(
     usage: Usage | None = None
 
 
-class ResultsTrimmed(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="results_trimmed"
-):
+class ResultsTrimmed(Fact, frozen=True, kw_only=True):
     """In the first `count` messages of a context the results of tools from `least` characters on have
     given way to marks: as many as `results`, to free `room` tokens.
 
@@ -388,9 +363,7 @@ class ResultsTrimmed(
     tokens_after: int
 
 
-class CompactionEnded(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="compaction_ended"
-):
+class CompactionEnded(Fact, frozen=True, kw_only=True):
     """No summary came of it, for `reason`: the conversation is as it was.
 
     `is_error`: the request for it failed.
@@ -403,9 +376,7 @@ class CompactionEnded(
     usage: Usage | None = None
 
 
-class AgentFailed(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="agent_failed"
-):
+class AgentFailed(Fact, frozen=True, kw_only=True):
     """The agent's turn ended without a reply. What was shown of it is kept as interrupted words."""
 
     agent: str
@@ -414,7 +385,7 @@ class AgentFailed(
     partial: str = ""
 
 
-class ToolCalled(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="tool_called"):
+class ToolCalled(Fact, frozen=True, kw_only=True):
     """A tool call is about to be made. Journaled before it can have an effect.
 
     `granted` are the capabilities a person granted to this very call, see `Question.asks`. `external`, one
@@ -430,16 +401,14 @@ class ToolCalled(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     external: Effect | None = None
 
 
-class BudgetReached(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="budget_reached"
-):
+class BudgetReached(Fact, frozen=True, kw_only=True):
     """A budget is used up: nothing more begins here until a person has raised it. `what` is in words."""
 
     state: str
     what: str
 
 
-class LimitsSet(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="limits_set"):
+class LimitsSet(Fact, frozen=True, kw_only=True):
     """From here on the run may use so much, whatever it could before: its past came with an import.
 
     What budgets were raised to there counts no more.
@@ -448,7 +417,7 @@ class LimitsSet(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, t
     limits: Budget | None = None
 
 
-class TimeSpent(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="time_spent"):
+class TimeSpent(Fact, frozen=True, kw_only=True):
     """The run was at work for so many seconds more. Told only where a budget counts minutes.
 
     Counted is while a model, a tool or a handler is under way, however many at once; not while only a
@@ -458,14 +427,14 @@ class TimeSpent(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, t
     seconds: float
 
 
-class CallEdited(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="call_edited"):
+class CallEdited(Fact, frozen=True, kw_only=True):
     """A person changed what a call would do before allowing it; it is judged again."""
 
     call_id: str
     arguments: dict[str, Json]
 
 
-class ToolEnded(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="tool_ended"):
+class ToolEnded(Fact, frozen=True, kw_only=True):
     """A tool call has ended so; what it changed is yet to be checked, or hooks have their say, before its
     agent is told (`tool_returned`).
     """
@@ -476,7 +445,7 @@ class ToolEnded(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, t
     pictures: tuple[Picture, ...] = ()
 
 
-class HookRan(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="hook_ran"):
+class HookRan(Fact, frozen=True, kw_only=True):
     """A hook had a say in a tool call, or in words. It is true: nothing runs the hook again for that.
 
     `refused` is why it refused, `arguments` what the call runs with instead, `added` the words that it
@@ -493,9 +462,7 @@ class HookRan(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag
     problem: str = ""
 
 
-class ToolReturned(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="tool_returned"
-):
+class ToolReturned(Fact, frozen=True, kw_only=True):
     """A tool call ended; `result` is what the model is told, `pictures` what it is shown.
 
     `note` is what a person is to hear of it beside that, in a line. `below` are the AGENTS.md of folders
@@ -511,9 +478,7 @@ class ToolReturned(
     below: dict[str, int] = {}
 
 
-class QuestionAsked(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="question_asked"
-):
+class QuestionAsked(Fact, frozen=True, kw_only=True):
     """A question is open. `number` is the `#2` a person answers by; `call_id` the parked tool call.
 
     Of an approval, `text` is exactly what would happen; the rest is as in `Question`.
@@ -533,9 +498,7 @@ class QuestionAsked(
     command: str = ""
 
 
-class QuestionAnswered(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="question_answered"
-):
+class QuestionAnswered(Fact, frozen=True, kw_only=True):
     """The question is closed by this answer. `input_id` is empty for a key press on an approval."""
 
     question_id: str
@@ -543,9 +506,7 @@ class QuestionAnswered(
     input_id: str = ""
 
 
-class AnswerRefused(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="answer_refused"
-):
+class AnswerRefused(Fact, frozen=True, kw_only=True):
     """The answer did not fit; the question stays open and the words go back to the editor."""
 
     question_id: str
@@ -553,27 +514,21 @@ class AnswerRefused(
     reason: str
 
 
-class QuestionSuperseded(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="question_superseded"
-):
+class QuestionSuperseded(Fact, frozen=True, kw_only=True):
     """The question is closed unanswered, because the operation that asked it was halted."""
 
     question_id: str
     reason: str
 
 
-class QuestionExpired(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="question_expired"
-):
+class QuestionExpired(Fact, frozen=True, kw_only=True):
     """Nobody answered in time. `stays`: the question is open nevertheless; else it is closed."""
 
     question_id: str
     stays: bool = False
 
 
-class PermissionGranted(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="permission_granted"
-):
+class PermissionGranted(Fact, frozen=True, kw_only=True):
     """For the rest of this run these capabilities, or all calls of this tool, need no further approval.
 
     With `capabilities` the tool is the one whose call was allowed, and has no more than them.
@@ -583,17 +538,13 @@ class PermissionGranted(
     capabilities: tuple[str, ...] = ()
 
 
-class PermissionRevoked(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="permission_revoked"
-):
+class PermissionRevoked(Fact, frozen=True, kw_only=True):
     """What was granted for the rest of the run is asked about again: a capability, or a tool."""
 
     permission: str
 
 
-class InputReceived(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="input_received"
-):
+class InputReceived(Fact, frozen=True, kw_only=True):
     """The user's words arrived. `handling` says what they are about to do; `reason` why, if unusual.
 
     `at` (seconds since 1970) is kept of words that interrupt, to tell a storm from a conversation.
@@ -610,9 +561,7 @@ class InputReceived(
     pictures: tuple[Picture, ...] = ()
 
 
-class InputDisposed(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="input_disposed"
-):
+class InputDisposed(Fact, frozen=True, kw_only=True):
     """What became of the user's words, exactly once for each `input_received`."""
 
     input_id: str
@@ -620,16 +569,14 @@ class InputDisposed(
     reason: str = ""
 
 
-class WordsJoined(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="words_joined"
-):
+class WordsJoined(Fact, frozen=True, kw_only=True):
     """The user's words became a message of this context."""
 
     context: str
     text: str
 
 
-class Interrupted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="interrupted"):
+class Interrupted(Fact, frozen=True, kw_only=True):
     """The current operation is halted: results of earlier epochs no longer count.
 
     `leads_to` says what comes once the running tools have stopped: the user's words are acted on,
@@ -651,7 +598,7 @@ class Interrupted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True,
     trouble: ErrorKind | None = None
 
 
-class ReplyCut(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="reply_cut"):
+class ReplyCut(Fact, frozen=True, kw_only=True):
     """The agent's streaming words were cut, and it is asked on with its next request.
 
     New words of the user join that; or the process died: `recovered`, and it is the same request once
@@ -664,7 +611,7 @@ class ReplyCut(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, ta
     reason: str = ""
 
 
-class ReplyShown(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="reply_shown"):
+class ReplyShown(Fact, frozen=True, kw_only=True):
     """More of an agent's streaming reply was shown: the words that came since the last such fact.
 
     It is told a fifth of a second behind at most: a reply whose process dies is kept as far as it was seen.
@@ -674,9 +621,7 @@ class ReplyShown(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     text: str
 
 
-class AgentPrompted(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="agent_prompted"
-):
+class AgentPrompted(Fact, frozen=True, kw_only=True):
     """An external agent is about to be sent a prompt, in the session it knows by that id.
 
     The prompt holds the last `told` messages of the context; of a session that `is_new` all there are.
@@ -690,17 +635,13 @@ class AgentPrompted(
     is_new: bool = False
 
 
-class AgentStopped(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="agent_stopped"
-):
+class AgentStopped(Fact, frozen=True, kw_only=True):
     """An external agent that was halted does nothing more of its prompt."""
 
     agent: str
 
 
-class WorkspaceSeen(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="workspace_seen"
-):
+class WorkspaceSeen(Fact, frozen=True, kw_only=True):
     """What the files of the workspace hold was looked at, before an external agent may change them.
 
     `manifest` is the key of it in the blob store; "": it was compared with what they hold now, and the
@@ -710,13 +651,13 @@ class WorkspaceSeen(
     manifest: str = ""
 
 
-class RunRenamed(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_renamed"):
+class RunRenamed(Fact, frozen=True, kw_only=True):
     """A person gave the run a name; "" takes it away."""
 
     name: str
 
 
-class TodoEdited(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="todo_edited"):
+class TodoEdited(Fact, frozen=True, kw_only=True):
     """A person changed the todo list, as in `edit` (`add WORDS`, `done N`, `drop N`); it is `items` now.
 
     `text` became a message of this context, by which the agent learns of it; "" where there is none.
@@ -728,7 +669,7 @@ class TodoEdited(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     text: str = ""
 
 
-class ModeTold(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="mode_told"):
+class ModeTold(Fact, frozen=True, kw_only=True):
     """Before a model request: the permission mode became `plan`, or is so no longer.
 
     `text` became a message of this context, by which the agent learns of it.
@@ -739,24 +680,20 @@ class ModeTold(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, ta
     text: str
 
 
-class WorkflowOutput(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="workflow_output"
-):
+class WorkflowOutput(Fact, frozen=True, kw_only=True):
     """Words of the workflow for the user: a line it logged, or its result."""
 
     text: str
     kind: Literal["log", "result"] = "log"
 
 
-class RunFinished(
-    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_finished"
-):
+class RunFinished(Fact, frozen=True, kw_only=True):
     """The run reached `stop`."""
 
     output: Json = None
 
 
-class RunFailed(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_failed"):
+class RunFailed(Fact, frozen=True, kw_only=True):
     """The run cannot go on. `fault` says whose move it is."""
 
     error: str
@@ -765,7 +702,7 @@ class RunFailed(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, t
     state: str = ""
 
 
-class RunStopped(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_stopped"):
+class RunStopped(Fact, frozen=True, kw_only=True):
     """A person stopped the run."""
 
     reason: str

@@ -31,7 +31,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The base of every input. Never made itself."""
 
 
-class Start(Input, frozen=True, kw_only=True, gc=False):
+class Start(Input, frozen=True, kw_only=True):
     """Begin the run. `input` None with `start_condition: on_user_input` waits for the first line.
 
     `hooked` names the tools whose calls hooks have a say in. `source` is who starts it, for the record.
@@ -57,7 +57,7 @@ class RequestedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     problem: str = ""
 
 
-class CallReviewed(Input, frozen=True, kw_only=True, gc=False):
+class CallReviewed(Input, frozen=True, kw_only=True):
     """A call was judged by what it would do; see `midstream.runtime.ports.Review`.
 
     `asks` are the capabilities still to be granted, `shows` exactly what would happen. `hooks` had their
@@ -73,7 +73,7 @@ class CallReviewed(Input, frozen=True, kw_only=True, gc=False):
     hooks: tuple[HookRan, ...] = ()
 
 
-class ModelReplied(Input, frozen=True, kw_only=True, gc=False):
+class ModelReplied(Input, frozen=True, kw_only=True):
     """A model's reply arrived whole."""
 
     key: EffectKey
@@ -82,7 +82,7 @@ class ModelReplied(Input, frozen=True, kw_only=True, gc=False):
     usage: Usage | None = None
 
 
-class ModelFailed(Input, frozen=True, kw_only=True, gc=False):
+class ModelFailed(Input, frozen=True, kw_only=True):
     """A model request failed for good. `shown` is what had been streamed of it.
 
     `is_broken`: the world failed in the middle of the reply, so that it may be asked on from there.
@@ -95,7 +95,7 @@ class ModelFailed(Input, frozen=True, kw_only=True, gc=False):
     is_broken: bool = False
 
 
-class HandlerReturned(Input, frozen=True, kw_only=True, gc=False):
+class HandlerReturned(Input, frozen=True, kw_only=True):
     """A handler returned, with the changes it made. `output` lines were logged on the way."""
 
     key: EffectKey
@@ -107,7 +107,7 @@ class HandlerReturned(Input, frozen=True, kw_only=True, gc=False):
     chosen: Json = None
 
 
-class HandlerFailed(Input, frozen=True, kw_only=True, gc=False):
+class HandlerFailed(Input, frozen=True, kw_only=True):
     """A handler raised, took too long, or left something that is not JSON."""
 
     key: EffectKey
@@ -116,21 +116,21 @@ class HandlerFailed(Input, frozen=True, kw_only=True, gc=False):
     fault: Fault = "author"
 
 
-class HandlerLogged(Input, frozen=True, kw_only=True, gc=False):
+class HandlerLogged(Input, frozen=True, kw_only=True):
     """A running handler has a line for the user."""
 
     key: EffectKey
     text: str
 
 
-class ToolEnded(Input, frozen=True, kw_only=True, gc=False):
+class ToolEnded(Input, frozen=True, kw_only=True):
     """A tool call ended by itself; it is checked, or hooks have their say, before it is finished."""
 
     key: EffectKey
     ended: Ended
 
 
-class ToolFinished(Input, frozen=True, kw_only=True, gc=False):
+class ToolFinished(Input, frozen=True, kw_only=True):
     """A tool call ended, by itself or because it was told to stop. `hooks` had their say after it;
     `note` is for a person.
 
@@ -157,14 +157,14 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     has_calls: bool = False
 
 
-class ReplyCheckpoint(Input, frozen=True, kw_only=True, gc=False):
+class ReplyCheckpoint(Input, frozen=True, kw_only=True):
     """A reply still streams; `text` was shown of it since the last checkpoint."""
 
     key: EffectKey
     text: str = ""
 
 
-class AgentOpened(Input, frozen=True, kw_only=True, gc=False):
+class AgentOpened(Input, frozen=True, kw_only=True):
     """An external agent is about to be sent the last `told` messages of its context: see the fact
     `agent_prompted`.
     """
@@ -176,7 +176,7 @@ class AgentOpened(Input, frozen=True, kw_only=True, gc=False):
     is_new: bool = False
 
 
-class AgentCalled(Input, frozen=True, kw_only=True, gc=False):
+class AgentCalled(Input, frozen=True, kw_only=True):
     """An external agent makes a call itself, or is about to. The same call again changes nothing."""
 
     key: EffectKey
@@ -184,7 +184,7 @@ class AgentCalled(Input, frozen=True, kw_only=True, gc=False):
     effect: Effect
 
 
-class AgentReturned(Input, frozen=True, kw_only=True, gc=False):
+class AgentReturned(Input, frozen=True, kw_only=True):
     """A call that an external agent made itself has ended."""
 
     key: EffectKey
@@ -194,13 +194,13 @@ class AgentReturned(Input, frozen=True, kw_only=True, gc=False):
     shown: "tuple[Shown, ...]" = ()
 
 
-class AgentStopped(Input, frozen=True, kw_only=True, gc=False):
+class AgentStopped(Input, frozen=True, kw_only=True):
     """An external agent that was halted does nothing more of its prompt."""
 
     key: EffectKey
 
 
-class FilesSeen(Input, frozen=True, kw_only=True, gc=False):
+class FilesSeen(Input, frozen=True, kw_only=True):
     """The workspace was looked at for an external agent of a branch; see `workspace_seen`.
 
     `files` are the changes since the last look: they have happened. `note` is a line for a person.
@@ -213,7 +213,7 @@ class FilesSeen(Input, frozen=True, kw_only=True, gc=False):
     note: str = ""
 
 
-class UserSaid(Input, frozen=True, kw_only=True, gc=False):
+class UserSaid(Input, frozen=True, kw_only=True):
     """The user's words. `id` is unique for each line; the same id again changes nothing.
 
     `to` is the words and whom they are for, as it was judged when they were sent. `answer` is the
@@ -235,13 +235,13 @@ class UserSaid(Input, frozen=True, kw_only=True, gc=False):
     refused: str = ""
 
 
-class Halt(Input, frozen=True, kw_only=True, gc=False):
+class Halt(Input, frozen=True, kw_only=True):
     """Stop the current turn, keep everything shown, and hold until the user says what to do."""
 
     shown: tuple[Shown, ...] = ()
 
 
-class Approve(Input, frozen=True, kw_only=True, gc=False):
+class Approve(Input, frozen=True, kw_only=True):
     """A person's decision on a tool call. `note` goes to the model when it is a no.
 
     `edited` are the arguments a person would have it run with instead; they say yes to those. Of a plan
@@ -256,26 +256,26 @@ class Approve(Input, frozen=True, kw_only=True, gc=False):
     mode: Onwards = "ask"
 
 
-class Revoke(Input, frozen=True, kw_only=True, gc=False):
+class Revoke(Input, frozen=True, kw_only=True):
     """Take back what was granted for the rest of the run: a capability, or a tool's name."""
 
     permission: str
 
 
-class Withdraw(Input, frozen=True, kw_only=True, gc=False):
+class Withdraw(Input, frozen=True, kw_only=True):
     """Take back words that have not had their effect yet."""
 
     input_id: str
 
 
-class Stop(Input, frozen=True, kw_only=True, gc=False):
+class Stop(Input, frozen=True, kw_only=True):
     """End the run. Running tools are stopped by their effect class first."""
 
     reason: str
     shown: tuple[Shown, ...] = ()
 
 
-class Recovered(Input, frozen=True, kw_only=True, gc=False):
+class Recovered(Input, frozen=True, kw_only=True):
     """Another process held the run: nothing that was in flight is any more.
 
     `was_cut`: that process died without letting go of the run. `definition`: what to follow from here
@@ -294,7 +294,7 @@ class Recovered(Input, frozen=True, kw_only=True, gc=False):
     hooked: tuple[str, ...] = ()
 
 
-class Compact(Input, frozen=True, kw_only=True, gc=False):
+class Compact(Input, frozen=True, kw_only=True):
     """Let a summary take the place of the older turns. `note` is what it is to keep in mind.
 
     With `room` it is enough to have so many tokens more: where old results of tools hold as many, these
@@ -305,44 +305,44 @@ class Compact(Input, frozen=True, kw_only=True, gc=False):
     room: int = 0
 
 
-class Rename(Input, frozen=True, kw_only=True, gc=False):
+class Rename(Input, frozen=True, kw_only=True):
     """Give the run a name; "" takes it away."""
 
     name: str
 
 
-class EditTodo(Input, frozen=True, kw_only=True, gc=False):
+class EditTodo(Input, frozen=True, kw_only=True):
     """Change the todo list; what cannot be made of the list as it stands by then changes nothing."""
 
     edit: TodoEdit
 
 
-class Resume(Input, frozen=True, kw_only=True, gc=False):
+class Resume(Input, frozen=True, kw_only=True):
     """Let a suspended run go on, or one that was stopped without words where it was cut."""
 
 
-class WorkflowFound(Input, frozen=True, kw_only=True, gc=False):
+class WorkflowFound(Input, frozen=True, kw_only=True):
     """The workflow was found that a call of `run_workflow` names."""
 
     key: EffectKey
     definition: Definition
 
 
-class TimerStarted(Input, frozen=True, kw_only=True, gc=False):
+class TimerStarted(Input, frozen=True, kw_only=True):
     """A wait began: it ends at `until`, in seconds since 1970."""
 
     key: EffectKey
     until: float
 
 
-class TimerRang(Input, frozen=True, kw_only=True, gc=False):
+class TimerRang(Input, frozen=True, kw_only=True):
     """The time that was waited for has come."""
 
     key: EffectKey
     shown: tuple[Shown, ...] = ()
 
 
-class FileChanging(Input, frozen=True, kw_only=True, gc=False):
+class FileChanging(Input, frozen=True, kw_only=True):
     """A running tool call is about to write a file; see the fact `file_written`."""
 
     key: EffectKey

@@ -7,21 +7,25 @@ from typing import TypeAlias
 
 import msgspec
 
-from midstream.core.events import AnyFact
+from midstream.core.events import AnyFact, wire_name
 from midstream.language.names import Json
 
 
 class Notice(
-    msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", omit_defaults=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    gc=False,
+    tag_field="type",
+    tag=wire_name,
+    omit_defaults=True,
 ):
     """The base of every notice. Never made itself. `branch`: as of facts."""
 
     branch: str = ""
 
 
-class AgentThinking(
-    Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="agent_thinking"
-):
+class AgentThinking(Notice, frozen=True, kw_only=True):
     """A model request began, or says what it is doing (`status`, such as waiting to retry)."""
 
     agent: str
@@ -29,25 +33,21 @@ class AgentThinking(
     status: str = ""
 
 
-class TextDelta(Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="text_delta"):
+class TextDelta(Notice, frozen=True, kw_only=True):
     """A piece of an agent's words, in order, as it streams."""
 
     agent: str
     text: str
 
 
-class ThinkingDelta(
-    Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="thinking_delta"
-):
+class ThinkingDelta(Notice, frozen=True, kw_only=True):
     """A piece of a model's reasoning, where the provider shows it."""
 
     agent: str
     text: str
 
 
-class ToolProgress(
-    Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="tool_progress"
-):
+class ToolProgress(Notice, frozen=True, kw_only=True):
     """A piece of a running tool's output."""
 
     call_id: str
@@ -55,9 +55,7 @@ class ToolProgress(
     text: str
 
 
-class FileChanged(
-    Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="file_changed"
-):
+class FileChanged(Notice, frozen=True, kw_only=True):
     """A tool call has changed a file: how many lines it took out and put in, and a unified diff.
 
     The diff has no head, and ends with a line in brackets that says what is left out of it, if anything.
@@ -70,9 +68,7 @@ class FileChanged(
     diff: str
 
 
-class BackgroundEnded(
-    Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="background_ended"
-):
+class BackgroundEnded(Notice, frozen=True, kw_only=True):
     """A command in the background has ended: `handle` and `line` say which, `how` in words."""
 
     handle: str
@@ -80,18 +76,14 @@ class BackgroundEnded(
     how: str
 
 
-class ListenerFailed(
-    Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="listener_failed"
-):
+class ListenerFailed(Notice, frozen=True, kw_only=True):
     """A listener raised; the run went on without it."""
 
     listener: str
     error: str
 
 
-class JournalStalled(
-    Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="journal_stalled"
-):
+class JournalStalled(Notice, frozen=True, kw_only=True):
     """What happened cannot be kept: the run waits until it can. Words are refused meanwhile.
 
     `is_lost`: the journal's files were removed, replaced or cut short; that seldom ends by itself.
@@ -102,13 +94,11 @@ class JournalStalled(
     is_lost: bool = False
 
 
-class JournalWorks(
-    Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="journal_works"
-):
+class JournalWorks(Notice, frozen=True, kw_only=True):
     """There is room again: the run goes on where it waited."""
 
 
-class RunTaken(Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_taken"):
+class RunTaken(Notice, frozen=True, kw_only=True):
     """Another process goes on with the run; this one has let go of it. Nothing of it has ended."""
 
 
