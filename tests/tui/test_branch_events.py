@@ -83,7 +83,7 @@ def test_the_first_that_was_enough_stops_the_others_on_one_line_each() -> None:
     run, facts = tell(reviews("left", "right", join="any"))
     renderer = reader()
     read(renderer, *facts)
-    renderer.agents.streamed("r", "left", "dude", "I had just beg")
+    renderer.shown("r", "left", "dude", "I had just beg")
     told = read(renderer, *go(run, within("right", replies("R")))[1])
 
     assert "▌ left ▌ dude\nI had just beg\n▌ [interrupted]\n" in told
@@ -185,8 +185,8 @@ def halted(*steps: Step) -> tuple[Run, EventRenderer]:
 
 def test_words_halt_all_branches_and_one_line_sums_it_up() -> None:
     run, renderer = halted()
-    renderer.agents.streamed("r", "left", "dude", "Left wo")
-    renderer.agents.streamed("r", "right", "dude", "Right wo")
+    renderer.shown("r", "left", "dude", "Left wo")
+    renderer.shown("r", "right", "dude", "Right wo")
 
     told = read(renderer, *go(run, says("hurry"))[1])
 
@@ -251,7 +251,7 @@ def test_a_halt_of_a_handler_or_a_wait_names_the_state() -> None:
 
 def test_words_to_one_branch_halt_that_one_alone() -> None:
     run, renderer = halted()
-    renderer.agents.streamed("r", "right", "dude", "Right wo")
+    renderer.shown("r", "right", "dude", "Right wo")
 
     told = read(renderer, *go(run, says("@right shorter"))[1])
 

@@ -115,7 +115,7 @@ def test_a_long_difference_is_capped_and_whole_in_verbose_and_on_demand() -> Non
     renderer = EventRenderer(with_cards=True)
 
     short = told(CALLED, long, RETURNED, renderer=renderer)
-    renderer.agents.is_verbose = True
+    renderer.manner.is_verbose = True
     whole = told(CALLED, long, RETURNED, renderer=renderer)
 
     assert short.count("\n") == 1 + MAX_ROWS

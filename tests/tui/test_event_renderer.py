@@ -50,7 +50,7 @@ def returned(
 def test_a_transition_is_told_to_those_who_want_all() -> None:
     fact = e.StateTransition(source="write", target="review", reason="no transition given")
     renderer = EventRenderer(with_cards=True)
-    renderer.agents.is_verbose = True
+    renderer.manner.is_verbose = True
 
     (line,) = renderer.render(Envelope(run="r1", at=0.0, event=fact, seq=1))
     assert isinstance(line, Line)
@@ -166,7 +166,7 @@ def test_words_that_were_cut_stay_in_view_and_are_marked() -> None:
 
 def test_what_was_on_the_screen_is_kept_even_if_the_run_knew_of_less() -> None:
     renderer = EventRenderer(with_cards=True)
-    renderer.agents.streamed("r1", "", "ada", "I would like")
+    renderer.shown("r1", "", "ada", "I would like")
     fact = e.Interrupted(epoch=1, text="no", agent="ada", partial="I wou")
 
     blocks = renderer.render(Envelope(run="r1", at=0.0, event=fact, seq=1))

@@ -6,10 +6,10 @@ import pytest
 from midstream.core.events import AgentResponded, AnyFact, Interrupted, ToolCalled, ToolReturned
 from midstream.core.notices import Envelope
 from midstream.language.names import Outcome
-from midstream.tui.agent_events import MAX_CHARS, Recent
 from midstream.tui.event_lines import Block, Words, plain_words
 from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.output_tail import last_words
+from midstream.tui.run_memory import MAX_CHARS, Recent
 from midstream.tui.styled_lines import rows, to_plain, width_of
 
 CALLED = ToolCalled(call_id="c1", name="execute_terminal", arguments={"command": "make"}, agent="a")
@@ -35,7 +35,7 @@ def told(renderer: EventRenderer, *facts: AnyFact, every_s: float = 0.0) -> str:
 def ran(result: str, outcome: Outcome = "completed", *, is_verbose: bool = False) -> list[str]:
     """Return what is told below the line of a command that printed this."""
     renderer = EventRenderer(with_cards=True)
-    renderer.agents.is_verbose = is_verbose
+    renderer.manner.is_verbose = is_verbose
     end = ToolReturned(call_id="c1", name="execute_terminal", outcome=outcome, result=result)
     first, *below = told(renderer, CALLED, end).splitlines()
     assert first[2:].startswith("execute_terminal(make)")
@@ -128,7 +128,7 @@ def test_the_last_result_can_be_had_in_full() -> None:
 
 def test_asked_again_it_is_the_one_before_then_none_then_the_last() -> None:
     renderer = EventRenderer(with_cards=True)
-    renderer.agents.thought("r", "", "ada", "Hm, let me see.")
+    renderer.thought("r", "", "ada", "Hm, let me see.")
     told(renderer, AgentResponded(agent="ada", text="Well."), CALLED, RETURNED)
 
     first = plain(renderer.last_in_full())
@@ -156,8 +156,8 @@ def test_what_a_halt_cut_can_be_had_too() -> None:
 
 def test_verbose_tells_results_and_reasoning_as_they_come() -> None:
     renderer = EventRenderer(with_cards=True)
-    renderer.agents.is_verbose = True
-    renderer.agents.thought("r", "", "ada", "Hm.\nWell.")
+    renderer.manner.is_verbose = True
+    renderer.thought("r", "", "ada", "Hm.\nWell.")
 
     story = told(renderer, AgentResponded(agent="ada", text="Yes."), CALLED, RETURNED)
     assert story == (

@@ -1,250 +1,211 @@
 """What is told of agents: their words, their reasoning, and the tools they call. No IO, no clock.
 
 A call is told with its result, how long it took and what it changed; a reply that was cut, with what
-was on the screen of it. So something must be remembered between events, and here is what.
+was on the screen of it.
 """
 
-from collections import deque
 from typing import Final
 
-import msgspec
 from msgspec import json
 
 from midstream.core import events as e
+from midstream.core.call_notes import MADE_ANEW, without_change
 from midstream.core.conversation import ToolCall
-from midstream.core.notices import FileChanged
 from midstream.core.question import Question
 from midstream.language.errors import with_hint
-from midstream.language.names import NEVER_RUN, PROPOSE_PLAN, REQUEST_USERS_INPUT
+from midstream.language.names import (
+    JOIN_WORKTREE,
+    NEVER_RUN,
+    OPEN_WORKTREE,
+    PROPOSE_PLAN,
+    REQUEST_USERS_INPUT,
+    Outcome,
+)
 from midstream.tui.changed_lines import differences, in_figures, with_changes
 from midstream.tui.event_lines import (
+    SPEAKER,
     Block,
-    call_line,
+    Kind,
+    branch_label,
     own_words,
     result_in_full,
     speech,
-    structured,
+    speech_style,
 )
-from midstream.tui.output_tail import Outputs, last_words
-from midstream.tui.run_memory import Branches, Halts, forget
+from midstream.tui.output_tail import last_words
+from midstream.tui.run_memory import MAX_CHARS, Call, RunMemory
 from midstream.tui.styled_lines import Line
-from midstream.tui.themes import BOLD, MUTED
+from midstream.tui.themes import ATTENTION, BOLD, FAILED, MUTED, OK
+from midstream.views.amounts import span_words
+from midstream.views.calls_in_words import beginning, call_words, fields_words, result_words
+
+# --- words ----------------------------------------------------------------------------------------
 
 
-class AgentEvents:
-    """The agents of all runs, and the calls that no agent makes."""
-
-    def __init__(self, branches: Branches, halts: Halts, outputs: Outputs) -> None:
-        """Make one. `outputs` is what of the running calls is on the screen."""
-        self.is_verbose = False
-        """Whether results and reasoning are told in full."""
-        self._branches = branches
-        self._halts = halts
-        self._outputs = outputs
-        self._calls: dict[tuple[str, str], e.ToolCalled] = {}
-        self._wished: dict[tuple[str, str], ToolCall] = {}
-        self._began: dict[tuple[str, str], float] = {}
-        self._changes: dict[tuple[str, str], list[FileChanged]] = {}
-        self._looked_at: dict[tuple[str, str], bool] = {}
-        self._handed_on: dict[tuple[str, str], bool] = {}
-        self._shown: dict[tuple[str, str, str], list[str]] = {}
-        self._thoughts: dict[tuple[str, str, str], str] = {}
-        self._failures: dict[tuple[str, str], str] = {}
-        self._recent = Recent()
-
-    def forget(self, run: str) -> None:
-        """Forget what a run that has ended will not need any more."""
-        forget(run, self._calls, self._wished, self._began, self._changes, self._looked_at)
-        forget(run, self._handed_on)
-        forget(run, self._shown, self._thoughts, self._failures)
-
-    def last_in_full(self) -> list[Block]:
-        """Return the last tool result or reasoning in full; asked again, the one before it."""
-        found = self._recent.next()
-        if found is None:
-            self._recent.again()
-            return [*own_words("There is no earlier tool result or reasoning here.", "note")]
-        shown, back = found
-        which = "" if not back else "  (the one before)" if back == 1 else f"  ({back} before)"
-        heading = Line(((BOLD, shown.title), (MUTED, which)), "┊ ", MUTED)
-        more = f"+{shown.left_out:,} more characters, kept in the journal"
-        end = own_words(more, "note") if shown.left_out else []
-        return [heading, result_in_full(shown.text), *end]
-
-    # --- words ------------------------------------------------------------------------------
-
-    def streamed(self, run: str, branch: str, agent: str, text: str) -> None:
-        """Remember words that were shown as they came, in case they are cut."""
-        self._shown.setdefault((run, branch, agent), []).append(text)
-
-    def thought(self, run: str, branch: str, agent: str, text: str) -> None:
-        """Remember a piece of a model's reasoning, which may be asked for."""
-        key = (run, branch, agent)
-        known = self._thoughts.get(key, "")
-        if len(known) < MAX_CHARS:
-            self._thoughts[key] = known + text
-
-    def responded(self, run: str, fact: e.AgentResponded) -> list[Block]:
-        """Tell a reply."""
-        self._shown.pop((run, fact.branch, fact.agent), None)
-        found = self._thought_out(run, fact.branch, fact.agent)
-        label = self._branches.label(run, fact.branch)
-        if fact.text.strip():
-            found += speech(fact.agent, fact.text, branch=label)
+def responded(of: RunMemory, fact: e.AgentResponded) -> list[Block]:
+    """Tell a reply."""
+    of.speech(fact.branch, fact.agent).shown = []
+    found = _thought_out(of, fact.branch, fact.agent)
+    label = of.label(fact.branch)
+    if fact.text.strip():
+        found += speech(fact.agent, fact.text, branch=label)
+    for call in fact.calls:
         if not fact.is_final:
-            self._wished.update(((run, call.id), call) for call in fact.calls)
-        for call in fact.calls if fact.is_final else ():
-            # Nothing runs: the call is the reply, and what it says is its arguments.
-            found.append(structured(fact.agent, call.arguments, branch=label))
-            text = json.format(json.encode(call.arguments)).decode()
-            self._recent.add(f"{fact.agent}: {call.name}", text)
-        if fact.problem:
-            words = own_words(f"{fact.agent} is asked again: {fact.problem}", "note")
-            found += self._branches.labelled(run, fact.branch, words)
-        return found
-
-    def failed(self, run: str, fact: e.AgentFailed) -> list[Block]:
-        """Tell that an agent failed, and what it had said by then."""
-        self._thought_out(run, fact.branch, fact.agent)
-        self._failures[run, fact.branch] = fact.error
-        text = with_hint(f"{fact.agent} failed: {fact.error}", fact.hint)
-        said = self.cut(run, fact.branch, fact.agent, fact.partial)
-        return [*said, *self._branches.labelled(run, fact.branch, own_words(text, "error"))]
-
-    def cut(self, run: str, branch: str, agent: str, partial: str) -> list[Block]:
-        """Tell what an agent had said when it was interrupted."""
-        shown = "".join(self._shown.pop((run, branch, agent), ()))
-        # What was on the screen stays in view, even if the run knew of less of it.
-        kept = shown if len(shown) > len(partial) else partial
-        if not kept.strip():
-            return []
-        label = self._branches.label(run, branch)
-        return speech(agent, kept, branch=label, is_interrupted=True)
-
-    def failure(self, run: str, branch: str) -> str:
-        """Return what failed in a place and was told, "" for nothing; it is forgotten then."""
-        return self._failures.pop((run, branch), "")
-
-    def _thought_out(self, run: str, branch: str, agent: str) -> list[Block]:
-        """Keep the reasoning before a reply, and return it where all is told."""
-        text = self._thoughts.pop((run, branch, agent), "")
-        if not text.strip():
-            return []
-        label = self._branches.label(run, branch)
-        title = f"{label} ▌ {agent}: reasoning" if label else f"{agent}: reasoning"
-        self._recent.add(title, text)
-        if not self.is_verbose:
-            return []
-        return [Line(((MUTED, title),), "┊ ", MUTED), result_in_full(text[:MAX_CHARS])]
-
-    # --- tools ------------------------------------------------------------------------------
-
-    def called(self, run: str, fact: e.ToolCalled, at: float) -> None:
-        """Remember a call that begins."""
-        self._calls[run, fact.call_id] = fact
-        self._began[run, fact.call_id] = at
-
-    def handed_on(self, run: str, fact: e.BranchStarted) -> None:
-        """Remember a call that is a branch."""
-        if fact.call_id:
-            self._handed_on[run, fact.call_id] = True
-
-    def asked(self, run: str, fact: e.QuestionAsked | Question, *, stays: bool) -> None:
-        """Remember a call that was asked about; where the question `stays`, so does what it changes."""
-        self._looked_at[run, fact.call_id] = fact.kind == "approval" and stays
-        # What was asked about is shown with its question, and need not be named again.
-        self._wished.pop((run, fact.call_id), None)
-
-    def changed(self, run: str, change: FileChanged) -> None:
-        """Remember what a call did to a file."""
-        self._changes.setdefault((run, change.call_id), []).append(change)
-
-    def calls(self) -> list[tuple[str, e.ToolCalled]]:
-        """Return the calls that run, each with its run, the oldest first."""
-        return [(run, call) for (run, _), call in self._calls.items()]
-
-    def returned(self, run: str, fact: e.ToolReturned, at: float) -> list[Block]:
-        """Tell a call with its result; one that was halted is told with what halted it."""
-        call = self._calls.pop((run, fact.call_id), None)
-        took_s = at - self._began.pop((run, fact.call_id), at)
-        wished = self._wished.pop((run, fact.call_id), None)
-        changes = self._changes.pop((run, fact.call_id), [])
-        was_seen = self._looked_at.pop((run, fact.call_id), False)
-        line = call_line(*in_figures(fact, call or wished, changes), took_s=took_s)
-        halt = self._halts.covering(run, fact.branch)
-        said = self._outputs.lines(run, fact.call_id) if halt is not None else []
-        if fact.name != REQUEST_USERS_INPUT:
-            title = "".join(text for _, text in line.fragments)
-            # The result of a call that was given up does not have what was on the screen.
-            is_lost = bool(said) and said[-1].strip() not in fact.result
-            result = "\n".join((fact.result, *said)) if is_lost else fact.result
-            self._recent.add(title, with_changes(result, changes))
-        if halt is not None:
-            if fact.name not in NEVER_RUN:
-                halt.ended(fact.branch, fact.name, fact.outcome)
-                halt.said(fact.branch, said)
-            return []
-        if fact.name in (REQUEST_USERS_INPUT, PROPOSE_PLAN) and fact.outcome == "completed":
-            return []
-        if self._handed_on.pop((run, fact.call_id), False):
-            return []  # Its branch has said how it ended.
-        if call is not None and not call.agent and fact.outcome != "completed":
-            # A state's own call: what comes of it is told next, and need not say this again.
-            self._failures[run, fact.branch] = fact.result
-        found = self._branches.labelled(run, fact.branch, [line])
-        if changes and not was_seen:
-            found += differences(changes, is_whole=self.is_verbose)
-        elif self.is_verbose and fact.result.strip():
-            found.append(result_in_full(fact.result[:MAX_CHARS]))
-        else:
-            found += last_words(fact)
-        noted = own_words(fact.note, "note") if fact.note else []
-        return found + self._branches.labelled(run, fact.branch, noted)
+            of.call(call.id).wished = call
+            continue
+        # Nothing runs: the call is the reply, and what it says is its arguments.
+        told = ((BOLD, fact.agent), ("", f"  {fields_words(call.arguments)}"))
+        style = speech_style(fact.agent, label)
+        found.append(Line((*branch_label(label), *told), SPEAKER, style))
+        text = json.format(json.encode(call.arguments)).decode()
+        of.manner.recent.add(f"{fact.agent}: {call.name}", text)
+    if fact.problem:
+        words = own_words(f"{fact.agent} is asked again: {fact.problem}", "note")
+        found += of.labelled(fact.branch, words)
+    return found
 
 
-# --- what can be shown in full later --------------------------------------------------------------
-
-MAX_CHARS: Final = 400_000
-"""Of one text so much is kept here; the journal has all of it."""
-
-_KEPT: Final = 20
-_KEPT_CHARS: Final = 2_000_000
-
-
-class Shown(msgspec.Struct, frozen=True):
-    """A text with the line it was told by. `left_out` counts the characters that are not kept."""
-
-    title: str
-    text: str
-    left_out: int = 0
+def failed(of: RunMemory, fact: e.AgentFailed) -> list[Block]:
+    """Tell that an agent failed, and what it had said by then."""
+    _thought_out(of, fact.branch, fact.agent)
+    of.place(fact.branch).failure = fact.error
+    text = with_hint(f"{fact.agent} failed: {fact.error}", fact.hint)
+    said = cut(of, fact)
+    return [*said, *of.labelled(fact.branch, own_words(text, "error"))]
 
 
-class Recent:
-    """The last few, the newest first when asked for."""
+def reply_cut(of: RunMemory, fact: e.ReplyCut) -> list[Block]:
+    """Tell a reply that was cut, and why it is asked on where its stream broke off."""
+    said = cut(of, fact)
+    if not fact.reason:
+        return said
+    notice = own_words(f"{fact.reason} {fact.agent} is asked to go on.", "warning")
+    return [*said, *of.labelled(fact.branch, notice)]
 
-    def __init__(self) -> None:
-        self._kept: deque[Shown] = deque()
-        self._size = 0
-        self._asked = 0
 
-    def add(self, title: str, text: str) -> None:
-        """Keep a text, as the newest."""
-        if not text.strip():
-            return
-        shown = Shown(title, text[:MAX_CHARS], max(0, len(text) - MAX_CHARS))
-        self._kept.append(shown)
-        self._size += len(shown.text)
-        while len(self._kept) > _KEPT or (self._size > _KEPT_CHARS and len(self._kept) > 1):
-            self._size -= len(self._kept.popleft().text)
-        self._asked = 0
+def cut(of: RunMemory, fact: e.AgentFailed | e.ReplyCut | e.Interrupted) -> list[Block]:
+    """Tell what an agent had said when it was interrupted."""
+    said = of.speech(fact.branch, fact.agent)
+    shown, said.shown = "".join(said.shown), []
+    # What was on the screen stays in view, even if the run knew of less of it.
+    kept = shown if len(shown) > len(fact.partial) else fact.partial
+    if not kept.strip():
+        return []
+    return speech(fact.agent, kept, branch=of.label(fact.branch), is_interrupted=True)
 
-    def next(self) -> tuple[Shown, int] | None:
-        """Return the newest, asked again the one before it, with how far back it is; None: no more."""
-        if self._asked >= len(self._kept):
-            return None
-        self._asked += 1
-        return self._kept[-self._asked], self._asked - 1
 
-    def again(self) -> None:
-        """Begin with the newest again."""
-        self._asked = 0
+def _thought_out(of: RunMemory, branch: str, agent: str) -> list[Block]:
+    """Keep the reasoning before a reply, and return it where all is told."""
+    said = of.speech(branch, agent)
+    text, said.thought = said.thought, ""
+    if not text.strip():
+        return []
+    label = of.label(branch)
+    title = f"{label} ▌ {agent}: reasoning" if label else f"{agent}: reasoning"
+    of.manner.recent.add(title, text)
+    if not of.manner.is_verbose:
+        return []
+    return [Line(((MUTED, title),), "┊ ", MUTED), result_in_full(text[:MAX_CHARS])]
+
+
+# --- tools ----------------------------------------------------------------------------------------
+
+
+def called(of: RunMemory, fact: e.ToolCalled) -> list[Block]:
+    """Remember a call that begins, as the newest."""
+    call = of.calls.pop(fact.call_id, Call())
+    call.made, call.began = fact, of.at
+    of.calls[fact.call_id] = call
+    return []
+
+
+def asked_about(of: RunMemory, asked: e.QuestionAsked | Question, *, stays: bool) -> None:
+    """Remember a call that was asked about; where the question `stays`, so does what it changes."""
+    call = of.call(asked.call_id)
+    call.was_seen = asked.kind == "approval" and stays
+    call.wished = (
+        None  # What was asked about is shown with its question, and need not be named again.
+    )
+
+
+def returned(of: RunMemory, fact: e.ToolReturned) -> list[Block]:
+    """Tell a call with its result; one that was halted is told with what halted it."""
+    call = of.calls.pop(fact.call_id, Call())
+    took_s = 0.0 if call.began is None else of.at - call.began
+    line = _line(*in_figures(fact, call.made or call.wished, call.changes), took_s=took_s)
+    halt = of.halt_around(fact.branch)
+    said = of.manner.outputs.lines(of.run, fact.call_id) if halt is not None else []
+    if fact.name != REQUEST_USERS_INPUT:
+        title = "".join(text for _, text in line.fragments)
+        # The result of a call that was given up does not have what was on the screen.
+        is_lost = bool(said) and said[-1].strip() not in fact.result
+        result = "\n".join((fact.result, *said)) if is_lost else fact.result
+        of.manner.recent.add(title, with_changes(result, call.changes))
+    if halt is not None:
+        if fact.name not in NEVER_RUN:
+            halt.cut(fact.branch).ended.append((fact.name, fact.outcome))
+            if said:
+                halt.outputs.append((fact.branch, [line.rstrip() for line in said]))
+        return []
+    if fact.name in (REQUEST_USERS_INPUT, PROPOSE_PLAN) and fact.outcome == "completed":
+        return []
+    if call.is_branch:
+        return []  # Its branch has said how it ended.
+    if call.made is not None and not call.made.agent and fact.outcome != "completed":
+        # A state's own call: what comes of it is told next, and need not say this again.
+        of.place(fact.branch).failure = fact.result
+    if fact.name in (OPEN_WORKTREE, JOIN_WORKTREE):
+        return _worktree(of, fact)
+    found = of.labelled(fact.branch, [line])
+    if call.changes and not call.was_seen:
+        found += differences(call.changes, is_whole=of.manner.is_verbose)
+    elif of.manner.is_verbose and fact.result.strip():
+        found.append(result_in_full(fact.result[:MAX_CHARS]))
+    else:
+        found += last_words(fact)
+    noted = own_words(fact.note, "note") if fact.note else []
+    return found + of.labelled(fact.branch, noted)
+
+
+def _worktree(of: RunMemory, fact: e.ToolReturned) -> list[Block]:
+    """Tell in one line what a branch did by itself; its changes were shown as they were made."""
+    if fact.result in MADE_ANEW:
+        return []
+    kind: Kind = "note" if fact.outcome == "completed" else "warning"
+    return of.labelled(fact.branch, own_words(beginning(fact.result), kind))
+
+
+_OUTCOMES: Final[dict[Outcome, tuple[str, str]]] = {
+    "completed": ("✓ ", OK),
+    "failed": ("✗ ", FAILED),
+    "denied": ("✗ ", FAILED),
+    "not_run": ("■ ", ATTENTION),
+    "stopped": ("■ ", ATTENTION),
+    "unknown": ("? ", ATTENTION),
+}
+
+
+def _line(fact: e.ToolReturned, call: e.ToolCalled | ToolCall | None, *, took_s: float) -> Line:
+    """Return a finished tool call with what came of it in a few words, on one line."""
+    mark, style = _OUTCOMES[fact.outcome]
+    what = fact.name if call is None else call_words(call.name, call.arguments)
+    words = result_words(fact.name, fact.outcome, without_change(fact.result))
+    took = f" · {span_words(took_s)}" if took_s >= 1 else ""
+    # The command in full comes with its result in full; how it ended stays in sight.
+    return Line((("", what), (MUTED, f" · {words}{took}")), mark, style, shrinks=what)
+
+
+def hook_ran(of: RunMemory, fact: e.HookRan) -> list[Block]:
+    """Tell what a hook did; that it refused is told with what it refused."""
+    if fact.problem and not fact.refused:
+        text = f"The hook {fact.hook} failed and was passed over: {fact.problem}"
+        return of.labelled(fact.branch, own_words(text, "warning"))
+    did: list[str] = []
+    if fact.arguments is not None:
+        changed = json.encode(fact.arguments).decode()
+        did.append(f"changed what the call does to {beginning(changed)}")
+    if fact.added:
+        did.append(f"added: {beginning(fact.added)}")
+    if not did:
+        return []
+    return of.labelled(fact.branch, own_words(f"The hook {fact.hook} {' and '.join(did)}", "note"))

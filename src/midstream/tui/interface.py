@@ -194,7 +194,7 @@ class ConsoleInterface:
         if what == "last":
             self._scrollback.add(self._renderer.last_in_full())
         else:
-            self._renderer.agents.is_verbose = what == "on"
+            self._renderer.manner.is_verbose = what == "on"
 
     def show_changes(self, changes: Sequence[ChangedFile]) -> None:
         """Show what became of files; see `UI.show_changes`."""

@@ -12,11 +12,12 @@ from typing import Any, Final, TypeAlias
 
 from midstream.core.conversation import tokens_in
 from midstream.core.events import ToolCalled
-from midstream.tui.event_lines import SPEAKER, branch_label, call_text, speaker, speech_style
+from midstream.tui.event_lines import SPEAKER, branch_label, speaker, speech_style
 from midstream.tui.output_tail import Outputs
 from midstream.tui.styled_lines import Fragment, Line, Row, clipped, rows, width_of
 from midstream.tui.themes import ACCENT, ATTENTION, MUTED
 from midstream.views.amounts import duration, time_of_day, token_words
+from midstream.views.calls_in_words import call_words
 from midstream.views.lanes import Lane
 
 _TAIL_CHARS = 4000
@@ -222,7 +223,7 @@ class LiveText:
         if open_here:
             call = open_here[-1]
             progress = "" if call is loud else self.outputs.last_line(lane.run, call.call_id)
-            what = clipped(" ".join(call_text(call).split()), 40)
+            what = clipped(" ".join(call_words(call.name, call.arguments).split()), 40)
             more = f" (+{len(open_here) - 1})" if len(open_here) > 1 else ""
             return " ".join(f"{what}{more} {progress}".split())
         if (lane.run, lane.path, lane.agent) in self._words:
@@ -254,7 +255,9 @@ class LiveText:
         room = max(4, width - 3)
         # What it says now matters more than the end of a long command.
         said = clipped(f" {' '.join(progress.split())}" if progress else "", room // 2)
-        what = clipped(" ".join(call_text(call).split()), room - width_of(said))
+        what = clipped(
+            " ".join(call_words(call.name, call.arguments).split()), room - width_of(said)
+        )
         named = branch_label(call.branch)
         return rows(Line((*named, (MUTED, what + said)), "⋯ ", MUTED), width)[0]
 

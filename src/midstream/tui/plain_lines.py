@@ -82,7 +82,7 @@ class PlainUI(UI):
         if what == "last":
             self._print(self._renderer.last_in_full())
         else:
-            self._renderer.agents.is_verbose = what == "on"
+            self._renderer.manner.is_verbose = what == "on"
 
     def show_changes(self, changes: Sequence[ChangedFile]) -> None:
         """Print what became of files; see `UI.show_changes`."""

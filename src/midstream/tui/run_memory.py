@@ -1,145 +1,350 @@
-"""What lines about a run need to remember of it: its branches, its interruptions, what it cost. No IO.
+"""What is remembered of a run between its events, so that the later ones can be told. No IO, no clock.
 
-An interruption is told once all that it stopped has ended. Of a run that is taken up what it has cost is
-known, and not since when it was at work: only that is told.
+An interruption is told once all that it stopped has ended, branches that begin together on one line. Of a
+run that is taken up what it has cost is known, and not since when it was at work: only that is told.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Final
+
+import msgspec
 
 from midstream.core import events as e
+from midstream.core.conversation import ToolCall
 from midstream.core.costs import Cost, costs, in_words, is_unknown
-from midstream.core.events import BranchStarted, Interrupted
+from midstream.core.notices import FileChanged
+from midstream.core.question import Question
 from midstream.core.routing import living
-from midstream.core.run import Run
+from midstream.core.run import InputRecord, Run
 from midstream.language.names import Outcome
 from midstream.tui.event_lines import (
     RESULT_MARK,
     Block,
-    Cut,
-    begun,
     branch_label,
-    cut_words,
-    interruption,
-    joined,
     labelled,
-    named,
     own_words,
 )
 from midstream.tui.keymap import called
-from midstream.tui.output_tail import MAX_ROWS
+from midstream.tui.output_tail import MAX_ROWS, Outputs
 from midstream.tui.styled_lines import Line
-from midstream.tui.themes import MUTED
+from midstream.tui.themes import ACCENT, ATTENTION, BOLD, MUTED, OK
 from midstream.views.amounts import span_words
-from midstream.views.calls_in_words import beginning
+from midstream.views.calls_in_words import beginning, outcome_words, tool_names
 from midstream.views.lanes import about
 
+# --- what can be shown in full later --------------------------------------------------------------
 
-def forget(run: str, *memories: dict[Any, Any]) -> None:
-    """Take out of each memory what its keys, which begin with a run's id, say is of this run."""
-    for memory in memories:
-        for key in [key for key in memory if key[0] == run]:
-            del memory[key]
+MAX_CHARS: Final = 400_000
+"""Of one text so much is kept here; the journal has all of it."""
+
+_KEPT: Final = 20
+_KEPT_CHARS: Final = 2_000_000
 
 
-class Branches:
-    """The branches of all runs. Those that begin, or go on, together are told on one line."""
+class Shown(msgspec.Struct, frozen=True):
+    """A text with the line it was told by. `left_out` counts the characters that are not kept."""
+
+    title: str
+    text: str
+    left_out: int = 0
+
+
+class Recent:
+    """The last few, the newest first when asked for."""
 
     def __init__(self) -> None:
-        self._about: dict[tuple[str, str], str] = {}
-        self._since: dict[tuple[str, str], float] = {}
-        self._states: dict[tuple[str, str], str] = {}
-        self._done: dict[tuple[str, str, str], dict[str, bool]] = {}
-        self._moved: list[tuple[str, str, str, str]] = []
+        self._kept: deque[Shown] = deque()
+        self._size = 0
+        self._asked = 0
 
-    def label(self, run: str, branch: str) -> str:
-        """Return what a branch is called on the screen: its path, and the item it is for."""
-        item = self._about.get((run, branch), "")
-        return f"{branch} {item}" if item else branch
+    def add(self, title: str, text: str) -> None:
+        """Keep a text, as the newest."""
+        if not text.strip():
+            return
+        shown = Shown(title, text[:MAX_CHARS], max(0, len(text) - MAX_CHARS))
+        self._kept.append(shown)
+        self._size += len(shown.text)
+        while len(self._kept) > _KEPT or (self._size > _KEPT_CHARS and len(self._kept) > 1):
+            self._size -= len(self._kept.popleft().text)
+        self._asked = 0
 
-    def labelled(self, run: str, branch: str, lines: list[Line]) -> list[Block]:
-        """Return lines about something in a branch, with what it is called before each."""
-        return [*labelled(self.label(run, branch), lines)]
+    def next(self) -> tuple[Shown, int] | None:
+        """Return the newest, asked again the one before it, with how far back it is; None: no more."""
+        if self._asked >= len(self._kept):
+            self._asked = 0
+            return None
+        self._asked += 1
+        return self._kept[-self._asked], self._asked - 1
+
+
+class Manner(msgspec.Struct, kw_only=True, eq=False):
+    """How all runs are told.
+
+    `with_cards`: open questions are drawn elsewhere, and told when they close. `is_verbose`: results and
+    reasoning are told in full. `outputs` is what of the running calls is on the screen, the end of which
+    stays when they are halted. `recent` are the last results and reasonings, to be asked for.
+    `has_said_unknown`: that no price is known was told once.
+    """
+
+    with_cards: bool
+    outputs: Outputs
+    recent: Recent
+    is_verbose: bool = False
+    has_said_unknown: bool = False
+
+
+# --- a run ----------------------------------------------------------------------------------------
+
+
+class Call(msgspec.Struct, kw_only=True):
+    """A tool call: as an agent `wished` it, as it was `made`, when, and what it changed so far.
+
+    `was_seen`: what it changes stands with its question. `is_branch`: a branch says how it ended.
+    """
+
+    wished: ToolCall | None = None
+    made: e.ToolCalled | None = None
+    began: float | None = None
+    changes: list[FileChanged] = []
+    was_seen: bool = False
+    is_branch: bool = False
+
+
+class Speech(msgspec.Struct):
+    """What an agent has shown of a reply, in pieces, and what it thought before."""
+
+    shown: list[str] = []
+    thought: str = ""
+
+
+class Place(msgspec.Struct, kw_only=True):
+    """The run itself or a branch of it: its state, the item it is `about`, and since when it is at work.
+
+    `branches` are those of each state, and whether they are done. `failure` is what failed there and was
+    told, `broken` why a branch of it failed. `epoch` is that of the last halt there, `expired` the number
+    of the question there that nobody answered in time.
+    """
+
+    state: str = ""
+    about: str = ""
+    since: float | None = None
+    branches: dict[str, dict[str, bool]] = {}
+    failure: str = ""
+    broken: str = ""
+    epoch: int | None = None
+    expired: int | None = None
+
+    @property
+    def here(self) -> dict[str, bool]:
+        """Return the branches of its state, and whether they are done."""
+        return self.branches.setdefault(self.state, {})
+
+
+_SHOWN: Final = 8
+_ONE: Final = {"begin": "begins", "go on": "goes on"}
+
+
+class RunMemory(msgspec.Struct, kw_only=True, eq=False):
+    """A run. `at` is when (seconds since 1970) the event that is told happened.
+
+    `is_known`: it was seen from its beginning, or as it stood. `past` is the last fact that was told as
+    part of the past, `arriving` how it was taken up before it was known what it is. `behind` is what it
+    did out of sight, None while it is in sight.
+    """
+
+    run: str
+    manner: Manner
+    at: float = 0.0
+    is_chat: bool = False
+    is_known: bool = False
+    past: int = 0
+    arriving: e.RunRecovered | None = None
+    behind: deque[Block] | None = None
+    places: dict[str, Place] = {}
+    calls: dict[str, Call] = {}
+    speeches: dict[tuple[str, str], Speech] = {}
+    questions: dict[str, Question | e.QuestionAsked] = {}
+    inputs: dict[str, InputRecord | e.InputReceived] = {}
+    halts: "dict[str, Halt]" = {}
+    moved: list[tuple[str, str, str]] = []
+    began: float | None = None
+    cost: Cost = Cost()
 
     def recall(self, run: Run) -> None:
-        """Remember the branches of a run nobody listened to so far."""
-        self._states[run.id, ""] = run.visit.state
-        for branch in living(run):
-            self._about[run.id, branch.branch.path] = about(branch.input, branch.variables)
-            self._states[run.id, branch.branch.path] = branch.visit.state
-            place, _, name = branch.branch.path.rpartition("/")
-            if not branch.branch.call_id:
-                self._siblings(run.id, place).setdefault(name, False)
+        """Remember how a run stands that nobody listened to so far."""
+        self.is_known = True
+        self.is_chat = self.is_chat or run.is_chat
+        self.cost = costs(run.usage.requests).total
+        for each in (run, *living(run)):
+            path = each.branch.path
+            place = self.place(path)
+            place.state = each.visit.state
+            if place.epoch is None:
+                place.epoch = each.halt.epoch
+            if path:
+                place.about = about(each.input, each.variables)
+            if path and not each.branch.call_id:
+                self._around(path).here.setdefault(path.rpartition("/")[2], False)
         for name, branch in run.visit.branches.items():
             if not branch.branch.call_id:
-                self._siblings(run.id, "")[name] = branch.status == "finished"
+                self.place("").here[name] = branch.status == "finished"
+        for question in run.inbox.open_questions:
+            self.questions.setdefault(question.id, question)
+        for record in run.inbox.undelivered:
+            self.inputs.setdefault(record.id, record)
 
-    def entered(self, run: str, branch: str, state: str) -> None:
-        """Remember the state a place is in."""
-        self._states[run, branch] = state
+    def forget(self) -> None:
+        """Forget what a run that has ended will not need any more."""
+        self.places, self.calls, self.speeches = {}, {}, {}
+        self.questions, self.inputs = {}, {}
+        self.began, self.cost = None, Cost()
 
-    def state(self, run: str, branch: str) -> str:
-        """Return the state a place is in."""
-        return self._states.get((run, branch), "")
+    def place(self, branch: str) -> Place:
+        """Return the run itself or a branch of it."""
+        return self.places.setdefault(branch, Place())
 
-    def begin(self, run: str, fact: BranchStarted, at: float) -> None:
+    def call(self, id: str) -> Call:
+        """Return a tool call."""
+        return self.calls.setdefault(id, Call())
+
+    def speech(self, branch: str, agent: str) -> Speech:
+        """Return what an agent says in a place."""
+        return self.speeches.setdefault((branch, agent), Speech())
+
+    def running(self) -> list[e.ToolCalled]:
+        """Return the calls that run, the oldest first."""
+        return [call.made for call in self.calls.values() if call.made is not None]
+
+    def failure(self, branch: str) -> str:
+        """Return what failed in a place and was told, "" for nothing; it is forgotten then."""
+        place = self.place(branch)
+        told, place.failure = place.failure, ""
+        return told
+
+    def _around(self, branch: str) -> Place:
+        return self.place(branch.rpartition("/")[0])
+
+    # --- branches -----------------------------------------------------------------------------
+
+    def label(self, branch: str) -> str:
+        """Return what a branch is called on the screen: its path, and the item it is for."""
+        known = self.places.get(branch)
+        return f"{branch} {known.about}" if known is not None and known.about else branch
+
+    def labelled(self, branch: str, lines: list[Line]) -> list[Block]:
+        """Return lines about something in a branch, with what it is called before each."""
+        return [*labelled(self.label(branch), lines)]
+
+    def begin(self, fact: e.BranchStarted) -> None:
         """Remember a branch that begins."""
         path = f"{fact.branch}/{fact.name}".lstrip("/")
-        self._about[run, path] = about(fact.input, fact.variables)
-        self._since[run, path] = at
+        place = self.place(path)
+        place.about, place.since = about(fact.input, fact.variables), self.at
         if not fact.call_id:  # Tasks that were handed on end with their calls: nothing joins them.
-            self._siblings(run, fact.branch)[fact.name] = False
+            self._around(path).here[fact.name] = False
         task = fact.input if fact.call_id and isinstance(fact.input, str) else ""
-        verb = beginning(task) if task else "begin"
-        self._moved.append((run, fact.branch, verb, self._short(run, path)))
+        self._move(path, beginning(task) if task else "begin")
 
-    def goes_on(self, run: str, branch: str) -> None:
+    def goes_on(self, branch: str) -> None:
         """Remember a branch that goes on where it was halted."""
-        place = branch.rpartition("/")[0]
-        self._moved.append((run, place, "go on", self._short(run, branch)))
+        self._move(branch, "go on")
 
-    def end(self, run: str, branch: str, at: float, *, is_done: bool) -> float:
+    def _move(self, path: str, verb: str) -> None:
+        around = path.rpartition("/")[0]
+        self.moved.append((around, verb, self.label(path).removeprefix(f"{around}/")))
+
+    def end(self, branch: str, *, is_done: bool) -> float:
         """Remember how a branch ended; return for how many seconds it was at work."""
-        place, _, name = branch.rpartition("/")
-        siblings = self._siblings(run, place)
-        if name in siblings:
-            siblings[name] = is_done
-        return at - self._since.pop((run, branch), at)
+        here, name = self._around(branch).here, branch.rpartition("/")[2]
+        if name in here:
+            here[name] = is_done
+        place = self.place(branch)
+        since, place.since = place.since, None
+        return 0.0 if since is None else self.at - since
 
-    def finished(self, run: str, branch: str) -> list[str]:
-        """Return the branches of the state of a place that have finished, while others have not."""
-        done = self._done.get((run, branch, self.state(run, branch)), {})
-        return [name for name, is_done in done.items() if is_done] if not all(done.values()) else []
-
-    def join(self, run: str, branch: str) -> list[Line]:
+    def join(self, branch: str) -> list[Line]:
         """Return what the branches of the state of a place came to, nothing if it had but one."""
-        state = self.state(run, branch)
-        done = self._done.pop((run, branch, state), {})
+        place = self.place(branch)
+        done = place.branches.pop(place.state, {})
         if len(done) < 2:
             return []
-        return [joined(state, sum(done.values()), len(done), within=self.label(run, branch))]
+        of, finished = len(done), sum(done.values())
+        count = f"{of} branches joined" if finished == of else f"{finished} of {of} branches joined"
+        about = (*branch_label(self.label(branch)), (BOLD, place.state), ("", f"  {count}"))
+        return [Line(about, "✓ ", OK)]
 
-    def moved(self) -> list[Line]:
-        """Return the lines of those that began or went on since the last time."""
-        groups: dict[tuple[str, str, str], list[str]] = {}
-        for run, place, verb, name in self._moved:
-            groups.setdefault((run, place, verb), []).append(name)
-        self._moved.clear()
-        return [
-            begun(names, verb, within=self.label(run, place))
-            for (run, place, verb), names in groups.items()
-        ]
+    def begun(self) -> list[Line]:
+        """Return the lines of branches that began, or went on, since the last time."""
+        groups: dict[tuple[str, str], list[str]] = {}
+        for around, verb, name in self.moved:
+            groups.setdefault((around, verb), []).append(name)
+        self.moved = []
+        found: list[Line] = []
+        for (around, verb), names in groups.items():
+            left_out = len(names) - _SHOWN
+            shown = ", ".join(names[:_SHOWN]) + (f" and {left_out} more" if left_out > 0 else "")
+            said = _ONE.get(verb, verb) if len(names) == 1 else verb
+            label = branch_label(self.label(around))
+            found.append(Line((*label, (BOLD, shown), (MUTED, f"  {said}")), "▶ ", ACCENT))
+        return found
 
-    def forget(self, run: str) -> None:
-        """Forget the branches of a run that has ended."""
-        forget(run, self._about, self._since, self._states, self._done)
+    # --- interruptions ------------------------------------------------------------------------
 
-    def _short(self, run: str, path: str) -> str:
-        place = path.rpartition("/")[0]
-        return self.label(run, path).removeprefix(f"{place}/")
+    def halt_around(self, branch: str) -> "Halt | None":
+        """Return the halt a branch is in, if there is one."""
+        found = (halt for place, halt in self.halts.items() if is_within(branch, place))
+        return next(found, None)
 
-    def _siblings(self, run: str, place: str) -> dict[str, bool]:
-        return self._done.setdefault((run, place, self.state(run, place)), {})
+    def halt(self, fact: e.Interrupted) -> "Halt":
+        """Return the halt a fact belongs to: the one it is within, or a new one."""
+        return self.halt_around(fact.branch) or self.halts.setdefault(fact.branch, Halt(fact))
+
+    def over(self, branch: str) -> list[Line]:
+        """Tell the halts that something further in this place comes after."""
+        return self._halted(
+            place for place in self.halts if is_within(branch, place) or is_within(place, branch)
+        )
+
+    def idle(self) -> list[Line]:
+        """Tell the halts that wait for none of the calls that run."""
+        running = [call.branch for call in self.running()] if self.halts else []
+        return self._halted(
+            place for place in self.halts if not any(is_within(each, place) for each in running)
+        )
+
+    def _halted(self, places: Iterable[str]) -> list[Line]:
+        found: list[Line] = []
+        for branch in [*places]:
+            done = self.place(branch).here
+            finished = [] if all(done.values()) else [name for name in done if done[name]]
+            found += self.halts.pop(branch).lines(self.label(branch), done=finished)
+        return found
+
+    # --- what it took and cost ----------------------------------------------------------------
+
+    def count(self, fact: e.AnyFact) -> None:
+        """Take note of what a fact says was used, or that a run began then."""
+        match fact:
+            case e.RunStarted():
+                self.began = self.at
+            case (
+                e.AgentResponded(usage=e.Usage() as usage)
+                | e.ConversationCompacted(usage=e.Usage() as usage)
+                | e.CompactionEnded(usage=e.Usage() as usage)
+            ):
+                self.cost = self.cost.and_also(usage)
+            case _:
+                pass
+
+    def spent(self) -> str:
+        """Return what a run that ended took and cost, "" where nothing is worth telling."""
+        took = 0.0 if self.began is None else self.at - self.began
+        parts = [f"after {span_words(took)}"] if took >= 1 else []
+        if self.cost.requests and not (is_unknown(self.cost) and self.manner.has_said_unknown):
+            parts.append(in_words(self.cost))
+            self.manner.has_said_unknown |= is_unknown(self.cost)
+        return " · ".join(parts)
 
 
 # --- interruptions --------------------------------------------------------------------------------
@@ -150,39 +355,53 @@ def is_within(branch: str, outer: str) -> bool:
     return not outer or branch == outer or branch.startswith(f"{outer}/")
 
 
-class Halt:
-    """A halt of a run, or of one branch of it, with what it has ended so far."""
+class Cut(msgspec.Struct):
+    """What a halt ended in one place: the agent at work there, if any, and tool calls.
 
-    def __init__(self, fact: Interrupted) -> None:
-        self.branch = fact.branch
-        self._state = fact.state
-        self._is_by_words = fact.text is not None
-        self._is_trouble = fact.leads_to == "trouble"
-        holds = "waiting for your words" if fact.leads_to == "hold" else ""
-        self.reason = "" if self._is_trouble else " · ".join(filter(None, (fact.reason, holds)))
-        self._agents: dict[str, str] = {}
-        self._spoke: set[str] = set()
-        self._ended: dict[str, list[tuple[str, Outcome]]] = {}
-        self._outputs: list[tuple[str, Sequence[str]]] = []
+    `had_words`: something of the agent's reply had been shown.
+    """
 
-    def cut(self, branch: str, agent: str, *, had_words: bool) -> None:
-        """Take note of a place that was halted, and of the agent at work there, if any."""
-        self._agents.setdefault(branch, agent)
-        if had_words:
-            self._spoke.add(branch)
+    agent: str = ""
+    had_words: bool = False
+    ended: list[tuple[str, Outcome]] = []
 
-    def ended(self, branch: str, tool: str, outcome: Outcome) -> None:
-        """Take note of a tool call that ended."""
-        self._ended.setdefault(branch, []).append((tool, outcome))
+    def words(self) -> list[str]:
+        """Return it in words. An agent whose tools say it all is not named."""
+        is_named = self.agent and (self.had_words or not self.ended)
+        parts = [f"{self.agent} cut off"] if is_named else []
+        by_outcome: dict[Outcome, list[str]] = {}
+        for name, outcome in self.ended:
+            by_outcome.setdefault(outcome, []).append(name)
+        for outcome, names in by_outcome.items():
+            how = "finished" if outcome == "completed" else outcome_words(outcome)
+            parts.append(f"{how}: {tool_names(names)}")
+        return parts
 
-    def said(self, branch: str, lines: Sequence[str]) -> None:
-        """Take note of the last lines a tool call that ended has said."""
-        if lines:
-            self._outputs.append((branch, [line.rstrip() for line in lines]))
+
+class Halt(msgspec.Struct, eq=False):
+    """A halt of a run, or of one branch of it: what it has ended so far, by branch.
+
+    `outputs` are the last lines that calls which ended have said, each with its branch.
+    """
+
+    fact: e.Interrupted
+    cuts: dict[str, Cut] = {}
+    outputs: list[tuple[str, list[str]]] = []
+
+    def cut(self, branch: str) -> Cut:
+        """Return what it ended in one place."""
+        return self.cuts.setdefault(branch, Cut())
+
+    def ends_nothing(self) -> bool:
+        """Return whether words made it that had waited for their turn, and nothing was cut off."""
+        return self.fact.text is not None and not self._cut_off()
+
+    def _cut_off(self) -> bool:
+        return any(cut.agent or cut.ended for cut in self.cuts.values())
 
     def output_lines(self) -> list[Line]:
         """Return the ends of the outputs that were on the screen, which share its rows."""
-        shown = self._outputs[-MAX_ROWS:]
+        shown = self.outputs[-MAX_ROWS:]
         share = MAX_ROWS // max(1, len(shown))
         found = [
             Line(
@@ -195,132 +414,45 @@ class Halt:
             for branch, lines in shown
             for line in lines[-share:]
         ]
-        if len(shown) < len(self._outputs) or any(len(lines) > share for _, lines in shown):
-            whose = "its" if len(self._outputs) == 1 else "their"
+        if len(shown) < len(self.outputs) or any(len(lines) > share for _, lines in shown):
+            whose = "its" if len(self.outputs) == 1 else "their"
             found += own_words(f"{called('show_last') or '/last'} shows {whose} output", "note")
         return found
 
-    def ends_nothing(self) -> bool:
-        """Return whether words made it that had waited for their turn, and nothing was cut off."""
-        cuts = self.cuts().values()
-        return self._is_by_words and not any(cut.agent or cut.ended for cut in cuts)
+    def lines(self, label: str, *, done: Sequence[str]) -> list[Line]:
+        """Return the halt on one line, who was cut off and what became of each tool call, by branch, and
+        then what was on the screen; nothing where an error says it all.
 
-    def cuts(self) -> dict[str, Cut]:
-        """Return what was cut, by place. An agent whose tools say it all is not named."""
-        found = {}
-        for place in dict.fromkeys((*self._agents, *self._ended)):
-            ended = tuple(self._ended.get(place, ()))
-            is_named = place in self._spoke or not ended
-            found[place] = Cut(self._agents.get(place, "") if is_named else "", ended)
-        return found
-
-    def words(self) -> str:
-        """Return what was cut in the place that was halted itself."""
-        return " · ".join(cut_words(self.cuts().get(self.branch, Cut())))
-
-    def lines(self, label: str, *, done: Sequence[str] = ()) -> list[Line]:
-        """Return the halt on one line, and what was on the screen; where an error says it all, nothing.
-
-        `done` are the branches that had finished before. Where neither an agent nor a tool was at
-        work, what was cut off is the state: its handler, its wait, its question.
+        `label` is what the place that was halted is called, `done` the branches that had finished before.
+        Where neither an agent nor a tool was at work, what was cut off is the state: its handler, its
+        wait, its question.
         """
-        cuts = self.cuts()
-        if not self._is_trouble:
-            if self._state and not any(cut.agent or cut.ended for cut in cuts.values()):
-                cuts[self.branch] = Cut(self._state)
-            before = f"finished before: {named(done)}" if done else ""
-            reason = " · ".join(filter(None, (before, self.reason)))
-            told = interruption(cuts, reason, branch=self.branch, label=label)
-            return [told, *self.output_lines()]
-        ended = {place: cut for place, cut in cuts.items() if cut.ended or place != self.branch}
-        if not ended:
-            return []
-        told = interruption(ended, "", branch=self.branch, label=label, heading="")
+        fact, cuts = self.fact, self.cuts
+        is_trouble = fact.leads_to == "trouble"
+        if is_trouble:
+            cuts = {path: cut for path, cut in cuts.items() if cut.ended or path != fact.branch}
+            if not cuts:
+                return []
+        elif fact.state and not self._cut_off():
+            cuts = {**cuts, fact.branch: Cut(fact.state)}
+        parts = cuts[fact.branch].words() if fact.branch in cuts else []
+        within: dict[str, list[str]] = {}
+        for path, cut in cuts.items():
+            if path != fact.branch and (words := ", ".join(cut.words())):
+                within.setdefault(words, []).append(path)
+        parts += (f"{_named(paths)}: {words.replace(': ', ' ')}" for words, paths in within.items())
+        if not is_trouble:
+            before = f"finished before: {_named(done)}" if done else ""
+            holds = "waiting for your words" if fact.leads_to == "hold" else ""
+            parts = ["", *parts, *filter(None, (before, fact.reason, holds))]
+        heading = (BOLD, "" if is_trouble else "interrupted")
+        told = Line((*branch_label(label), heading, ("", " · ".join(parts))), "⏹ ", ATTENTION)
         return [told, *self.output_lines()]
 
 
-class Halts:
-    """The halts not told yet, by run and branch."""
-
-    def __init__(self) -> None:
-        self._open: dict[tuple[str, str], Halt] = {}
-
-    def covering(self, run: str, branch: str) -> Halt | None:
-        """Return the halt a branch is in, if there is one."""
-        for (its_run, place), halt in self._open.items():
-            if its_run == run and is_within(branch, place):
-                return halt
-        return None
-
-    def begin(self, run: str, fact: Interrupted) -> Halt:
-        """Return the halt a fact belongs to: the one it is within, or a new one."""
-        halt = self.covering(run, fact.branch)
-        if halt is None:
-            halt = self._open[run, fact.branch] = Halt(fact)
-        return halt
-
-    def over(self, run: str, branch: str) -> list[Halt]:
-        """Take out the halts that something further in this place comes after."""
-        return self._taken(
-            key
-            for key in self._open
-            if key[0] == run and (is_within(branch, key[1]) or is_within(key[1], branch))
-        )
-
-    def take(self, run: str, branch: str) -> None:
-        """Forget a halt: it is told."""
-        self._open.pop((run, branch), None)
-
-    def idle(self, running: Iterable[tuple[str, str]]) -> list[tuple[str, Halt]]:
-        """Take out the halts, each with its run, that wait for none of the calls that run."""
-        places = list(running)
-        keys = [
-            key
-            for key in self._open
-            if not any(run == key[0] and is_within(place, key[1]) for run, place in places)
-        ]
-        return list(zip([run for run, _ in keys], self._taken(keys), strict=True))
-
-    def _taken(self, keys: Iterable[tuple[str, str]]) -> list[Halt]:
-        return [self._open.pop(key) for key in list(keys)]
+_NAMED: Final = 4
+"""Branches that are named, not counted."""
 
 
-# --- what runs took and cost ----------------------------------------------------------------------
-
-
-class Tally:
-    """What each run has cost so far, and when it began."""
-
-    def __init__(self) -> None:
-        """Know of no run."""
-        self._costs: dict[str, Cost] = {}
-        self._began: dict[str, float] = {}
-        self._said_unknown = False
-
-    def recall(self, run: Run) -> None:
-        """Take a run as it is."""
-        self._costs[run.id] = costs(run.usage.requests).total
-
-    def count(self, run: str, fact: e.AnyFact, at: float) -> None:
-        """Take note of what a fact says was used, or that a run began then."""
-        match fact:
-            case e.RunStarted():
-                self._began[run] = at
-            case (
-                e.AgentResponded(usage=e.Usage() as usage)
-                | e.ConversationCompacted(usage=e.Usage() as usage)
-                | e.CompactionEnded(usage=e.Usage() as usage)
-            ):
-                self._costs[run] = self._costs.get(run, Cost()).and_also(usage)
-            case _:
-                pass
-
-    def ended_words(self, run: str, at: float) -> str:
-        """Return what a run that ended took and cost, "" where nothing is worth telling; forget it."""
-        began, cost = self._began.pop(run, None), self._costs.pop(run, Cost())
-        took = 0.0 if began is None else at - began
-        parts = [f"after {span_words(took)}" if took >= 1 else ""]
-        is_worth_it = cost.requests and not (is_unknown(cost) and self._said_unknown)
-        parts += [in_words(cost) if is_worth_it else ""]
-        self._said_unknown = self._said_unknown or is_unknown(cost)
-        return " · ".join(filter(None, parts))
+def _named(branches: Sequence[str]) -> str:
+    return ", ".join(branches) if len(branches) <= _NAMED else f"{len(branches)} branches"

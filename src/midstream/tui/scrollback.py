@@ -276,10 +276,10 @@ class Scrollback:
         event = entry.event
         match event:
             case TextDelta():
-                self._renderer.agents.streamed(entry.run, event.branch, event.agent, event.text)
+                self._renderer.shown(entry.run, event.branch, event.agent, event.text)
                 self._live.add_words(entry.run, event.agent, event.text, branch=event.branch)
             case ThinkingDelta():
-                self._renderer.agents.thought(entry.run, event.branch, event.agent, event.text)
+                self._renderer.thought(entry.run, event.branch, event.agent, event.text)
                 self._live.add_thought(entry.run, event.agent, event.text, branch=event.branch)
             case AgentThinking():
                 if event.status:

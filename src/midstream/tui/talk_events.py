@@ -4,35 +4,24 @@ An answer is told with its question, a line when a run has heard it; an interrup
 that it stopped.
 """
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
-
 from midstream.core import events as e
 from midstream.core.costs import counted
-from midstream.core.events import (
-    CompactionEnded,
-    ConversationCompacted,
-    ResultsTrimmed,
-    RunRenamed,
-    TodoEdited,
-)
 from midstream.core.pictures import about
 from midstream.core.proposal import mode_of
-from midstream.core.question import Question
-from midstream.core.routing import as_typed, living
-from midstream.core.run import InputRecord, Run
+from midstream.core.routing import as_typed
+from midstream.core.run import Run
 from midstream.core.summaries import INTERRUPTED
 from midstream.language.errors import with_hint
+from midstream.tui.agent_events import asked_about, cut
 from midstream.tui.event_lines import (
     Block,
     answer_line,
-    heard,
     own_words,
     question_lines,
     speech,
     typed,
 )
-from midstream.tui.run_memory import Branches, Halts, forget
+from midstream.tui.run_memory import RunMemory
 from midstream.tui.styled_lines import Line
 from midstream.tui.themes import BOLD, MUTED, OK
 from midstream.views.amounts import token_words
@@ -41,163 +30,136 @@ from midstream.views.listing import UNATTENDED
 from midstream.views.todo_list import summary_of
 from midstream.views.turns import past_of
 
-Cut: TypeAlias = Callable[[str, str, str, str], Sequence[Block]]
-"""Tells what an agent had said: of a run, a branch and an agent, with what the run knows of it."""
+# --- questions ------------------------------------------------------------------------------------
 
 
-class TalkEvents:
-    """The questions and the lines of all runs."""
+def asked(of: RunMemory, fact: e.QuestionAsked) -> list[Block]:
+    """Tell a question that nothing else shows."""
+    has_cards = of.manner.with_cards
+    # A card goes with its answer; without one what is changed after a yes stands here.
+    asked_about(of, fact, stays=not has_cards)
+    of.questions[fact.question_id] = fact
+    # Waiting for input has no card: what the workflow wants to be told stands here.
+    has_card = has_cards and fact.kind != "input"
+    return [] if has_card or not fact.text else [*question_lines(fact)]
 
-    def __init__(self, branches: Branches, halts: Halts, *, with_cards: bool, cut: Cut) -> None:
-        """Make one. `with_cards`: open questions are drawn elsewhere."""
-        self._branches = branches
-        self._halts = halts
-        self._with_cards = with_cards
-        self._cut = cut
-        self._questions: dict[tuple[str, str], Question | e.QuestionAsked] = {}
-        self._expired: dict[tuple[str, str], int] = {}
-        self._inputs: dict[tuple[str, str], InputRecord | e.InputReceived] = {}
-        self._epochs: dict[tuple[str, str], int] = {}
 
-    def recall(self, run: Run) -> None:
-        """Remember what is open in a run nobody listened to so far."""
-        for question in run.inbox.open_questions:
-            self._questions.setdefault((run.id, question.id), question)
-        for record in run.inbox.undelivered:
-            self._inputs.setdefault((run.id, record.id), record)
-        for each in (run, *living(run)):
-            self._epochs.setdefault((run.id, each.branch.path), each.halt.epoch)
+def closed(
+    of: RunMemory, fact: e.QuestionAnswered | e.QuestionSuperseded | e.QuestionExpired
+) -> list[Block]:
+    """Tell how a question was closed."""
+    if isinstance(fact, e.QuestionExpired) and fact.stays:
+        return []
+    question = of.questions.pop(fact.question_id, None)
+    if question is not None and question.kind == "input":
+        return []
+    if isinstance(fact, e.QuestionAnswered):
+        lines = [answer_line(question, fact.question_id, fact.answer)]
+        if question is not None and question.about == "plan" and mode_of(fact.answer):
+            # The card is gone: what was approved is to be read later, too.
+            lines += [*question_lines(question)[1:]]
+        return of.labelled(fact.branch, lines)
+    if question is None:
+        return []
+    what = f"#{question.number} " if question.number else ""
+    what += question_summary(question)
+    if isinstance(fact, e.QuestionExpired):
+        of.place(fact.branch).expired = question.number
+        words = own_words(f"{what}  nobody answered in time", "warning")
+    else:
+        words = own_words(f"{what}  closed unanswered: {fact.reason}", "note")
+    return of.labelled(fact.branch, words)
 
-    def forget(self, run: str) -> None:
-        """Forget what a run that has ended will not need any more."""
-        forget(run, self._questions, self._expired, self._inputs, self._epochs)
 
-    # --- questions --------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 
-    def asked(self, run: str, fact: e.QuestionAsked) -> list[Block]:
-        """Tell a question that nothing else shows."""
-        self._questions[run, fact.question_id] = fact
-        # Waiting for input has no card: what the workflow wants to be told stands here.
-        has_card = self._with_cards and fact.kind != "input"
-        return [] if has_card or not fact.text else [*question_lines(fact)]
 
-    def closed(
-        self, run: str, fact: e.QuestionAnswered | e.QuestionSuperseded | e.QuestionExpired
-    ) -> list[Block]:
-        """Tell how a question was closed."""
-        if isinstance(fact, e.QuestionExpired) and fact.stays:
-            return []
-        question = self._questions.pop((run, fact.question_id), None)
-        if question is not None and question.kind == "input":
-            return []
-        if isinstance(fact, e.QuestionAnswered):
-            lines = [answer_line(question, fact.question_id, fact.answer)]
-            if question is not None and question.about == "plan" and mode_of(fact.answer):
-                # The card is gone: what was approved is to be read later, too.
-                lines += [*question_lines(question)[1:]]
-            return self._branches.labelled(run, fact.branch, lines)
-        if question is None:
-            return []
-        number = f"#{question.number} " if question.number else ""
-        if isinstance(fact, e.QuestionExpired):
-            self._expired[run, fact.branch] = question.number
-            words = own_words(
-                f"{number}{question_summary(question)}  nobody answered in time", "warning"
-            )
-        else:
-            text = f"{number}{question_summary(question)}  closed unanswered: {fact.reason}"
-            words = own_words(text, "note")
-        return self._branches.labelled(run, fact.branch, words)
+def received(of: RunMemory, fact: e.InputReceived) -> list[Block]:
+    """Tell what becomes of a line that is not acted on at once."""
+    of.inputs[fact.input_id] = fact
+    notes: list[str] = []
+    if fact.source not in ("user", *UNATTENDED):
+        notes.append(f"{fact.source} says: {fact.text}")
+    if fact.handling in ("queue", "steer") or fact.reason:
+        what = "turn" if of.is_chat else "state"
+        how = {"queue": f"waits for the end of this {what}", "steer": "joins the next request"}
+        why = f" ({fact.reason})" if fact.reason else ""
+        notes.append(f"{how.get(fact.handling, fact.handling)}{why}")
+    if fact.pictures:
+        notes.append("\n".join(map(about, fact.pictures)))
+    return [line for note in notes for line in of.labelled(fact.to, own_words(note, "note"))]
 
-    def expired(self, run: str, branch: str) -> int | None:
-        """Return the number of the question of a place that nobody answered in time; asked once."""
-        return self._expired.pop((run, branch), None)
 
-    # --- words ------------------------------------------------------------------------------
+def disposed(of: RunMemory, fact: e.InputDisposed) -> list[Block]:
+    """Tell a line that waited and is heard now, or never will be."""
+    record = of.inputs.pop(fact.input_id, None)
+    if record is None:
+        return []
+    if fact.disposition == "queued":
+        halt = of.halt_around(record.to)
+        if halt is not None and halt.ends_nothing():
+            del of.halts[halt.fact.branch]
+    if fact.disposition in ("queued", "steered"):
+        words = beginning(record.text)
+        told = Line(((MUTED, "sent now: "), (MUTED, words)), "· ", MUTED, shrinks=words)
+        return of.labelled(record.to, [told])
+    if fact.disposition != "rejected" or record.handling in ("reject", "answer"):
+        return []  # Whoever handed over a line that a run does not take is told so, and has it back.
+    text = as_typed(record.text, record.to)
+    return [*own_words(f"Not delivered: {text} ({fact.reason})", "warning")]
 
-    def received(self, run: str, fact: e.InputReceived, *, is_chat: bool) -> list[Block]:
-        """Tell what becomes of a line that is not acted on at once."""
-        self._inputs[run, fact.input_id] = fact
-        found: list[Block] = []
-        if fact.source not in ("user", *UNATTENDED):
-            words = own_words(f"{fact.source} says: {fact.text}", "note")
-            found += self._branches.labelled(run, fact.to, words)
-        if fact.handling in ("queue", "steer") or fact.reason:
-            what = "turn" if is_chat else "state"
-            how = {"queue": f"waits for the end of this {what}", "steer": "joins the next request"}
-            text = how.get(fact.handling, fact.handling)
-            words = own_words(f"{text}{f' ({fact.reason})' if fact.reason else ''}", "note")
-            found += self._branches.labelled(run, fact.to, words)
-        if fact.pictures:
-            words = own_words("\n".join(map(about, fact.pictures)), "note")
-            found += self._branches.labelled(run, fact.to, words)
-        return found
 
-    def disposed(self, run: str, fact: e.InputDisposed) -> list[Block]:
-        """Tell a line that waited and is heard now, or never will be."""
-        received = self._inputs.pop((run, fact.input_id), None)
-        if fact.disposition == "queued" and received is not None:
-            halt = self._halts.covering(run, received.to)
-            if halt is not None and halt.ends_nothing():
-                self._halts.take(run, halt.branch)
-        if fact.disposition in ("queued", "steered") and received is not None:
-            return self._branches.labelled(run, received.to, [heard(received.text)])
-        if fact.disposition != "rejected" or received is None:
-            return []
-        if received.handling in ("reject", "answer"):
-            return []  # Whoever handed the line over is told so, and has it back.
-        text = as_typed(received.text, received.to)
-        return [*own_words(f"Not delivered: {text} ({fact.reason})", "warning")]
-
-    def interrupted(self, run: str, fact: e.Interrupted, *, is_chat: bool) -> list[Block]:
-        """Tell what was cut; the interruption itself waits until all that it stopped has ended."""
-        if self._epochs.get((run, fact.branch)) == fact.epoch:
-            return []  # Words that joined a halt told before: what they lead to comes next.
-        self._epochs[run, fact.branch] = fact.epoch
-        if is_chat and fact.leads_to == "stop" and not fact.agent:
-            return []  # A chat that only waited is let go: nothing was interrupted.
-        found: Sequence[Block] = ()
-        if fact.agent:
-            found = self._cut(run, fact.branch, fact.agent, fact.partial)
-        halt = self._halts.begin(run, fact)
-        halt.cut(fact.branch, fact.agent, had_words=bool(found))
-        return [*found]
+def interrupted(of: RunMemory, fact: e.Interrupted) -> list[Block]:
+    """Tell what was cut; the interruption itself waits until all that it stopped has ended."""
+    place = of.place(fact.branch)
+    if place.epoch == fact.epoch:
+        return []  # Words that joined a halt told before: what they lead to comes next.
+    place.epoch = fact.epoch
+    if of.is_chat and fact.leads_to == "stop" and not fact.agent:
+        return []  # A chat that only waited is let go: nothing was interrupted.
+    found = cut(of, fact) if fact.agent else []
+    here = of.halt(fact).cut(fact.branch)
+    here.agent, here.had_words = here.agent or fact.agent, here.had_words or bool(found)
+    return found
 
 
 # --- what is said of a chat as a whole: its name, its summary, its last turns ---------------------
 
 
-def session_lines(
-    fact: ConversationCompacted | ResultsTrimmed | CompactionEnded | RunRenamed | TodoEdited,
-) -> list[Line]:
-    """Return what is said once something of it is true."""
+def in_session(
+    _: RunMemory,
+    fact: e.ConversationCompacted
+    | e.ResultsTrimmed
+    | e.CompactionEnded
+    | e.RunRenamed
+    | e.TodoEdited,
+) -> list[Block]:
+    """Tell what a person changed, or what gave way, once it is true."""
     match fact:
-        case ConversationCompacted():
-            before, after = token_words(fact.tokens_before), token_words(fact.tokens_after)
-            what = counted(fact.count, "message")
-            words = f"  {what} replaced by a summary: about {before} before, {after} now"
-            return [Line(((BOLD, "compacted"), (MUTED, words)), "✓ ", OK)]
-        case ResultsTrimmed():
-            before, after = token_words(fact.tokens_before), token_words(fact.tokens_after)
-            what = counted(fact.results, "old tool result")
-            words = (
-                f"  {what} taken out, the journal keeps them: about {before} before, {after} now"
-            )
-            return [Line(((BOLD, "trimmed"), (MUTED, words)), "✓ ", OK)]
-        case CompactionEnded(is_error=True):
+        case e.ConversationCompacted():
+            what = f"{counted(fact.count, 'message')} replaced by a summary"
+            return [_gave_way("compacted", what, fact)]
+        case e.ResultsTrimmed():
+            what = f"{counted(fact.results, 'old tool result')} taken out, the journal keeps them"
+            return [_gave_way("trimmed", what, fact)]
+        case e.CompactionEnded(is_error=True):
             text = with_hint(f"Nothing was compacted: {fact.reason}", fact.hint)
-            return own_words(text, "error")
-        case CompactionEnded():
+            return [*own_words(text, "error")]
+        case e.CompactionEnded():
             how = "the summary was interrupted" if fact.reason == INTERRUPTED else fact.reason
-            return own_words(f"Nothing was compacted: {how}.", "note")
-        case TodoEdited():
+            text = f"Nothing was compacted: {how}."
+        case e.TodoEdited():
             text = f"Todo list: {fact.edit}  ({summary_of(fact.items) if fact.items else 'empty'})"
-            return own_words(text, "note")
-        case RunRenamed():
-            if not fact.name:
-                return own_words("Its name was removed.", "note")
-            text = f"It is called {fact.name!r} now: /resume {fact.name} comes back to it."
-            return own_words(text, "note")
+        case e.RunRenamed(name=name):
+            text = f"It is called {name!r} now: /resume {name} comes back to it."
+            text = text if name else "Its name was removed."
+    return [*own_words(text, "note")]
+
+
+def _gave_way(how: str, what: str, fact: e.ConversationCompacted | e.ResultsTrimmed) -> Line:
+    before, after = token_words(fact.tokens_before), token_words(fact.tokens_after)
+    words = f"  {what}: about {before} before, {after} now"
+    return Line(((BOLD, how), (MUTED, words)), "✓ ", OK)
 
 
 PAST_TURNS = 3

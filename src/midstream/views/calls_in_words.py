@@ -101,6 +101,12 @@ def output_of(name: str, result: str) -> str:
     return output
 
 
+def tool_names(names: Sequence[str]) -> str:
+    """Return the tools that were called, each once: `read_files ×2, write_file`."""
+    counts = {name: names.count(name) for name in names}
+    return ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in counts.items())
+
+
 def outcome_words(outcome: Outcome) -> str:
     """Return an outcome in words."""
     return {"not_run": "not run", "unknown": "outcome unknown"}.get(outcome, outcome)

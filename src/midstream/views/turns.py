@@ -18,6 +18,7 @@ from midstream.core.routing import as_typed
 from midstream.core.run import Run
 from midstream.language.names import NEVER_RUN, REQUEST_USERS_INPUT
 from midstream.views.amounts import in_short, span_words, time_of_day
+from midstream.views.calls_in_words import tool_names
 from midstream.views.cells import clipped, one_line
 from midstream.views.listing import Summary, begins_turn, is_heard, summarised
 
@@ -232,17 +233,12 @@ def _lines(number: str, turn: Turned, width: int, now: float) -> list[str]:
     found.append(_clipped(indent + "  ".join(about), width))
     parts = [turn.end] if turn.end else []
     parts += [counted(turn.words, "word")] if turn.words else []
-    parts += [_tools(turn.tools)] if turn.tools else []
+    parts += [tool_names(turn.tools)] if turn.tools else []
     used = costs((turn.agent, usage) for usage in turn.usages).total
     parts += [_used(used)] if used.requests else []
     parts += [span_words(turn.took_s)] if turn.took_s >= 0.05 else []
     found.append(_clipped(f"{indent}{' · '.join(parts)}", width))
     return [head + found[0][len(head) :], *found[1:]]
-
-
-def _tools(names: Sequence[str]) -> str:
-    counts = {name: names.count(name) for name in names}
-    return ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in counts.items())
 
 
 def _used(cost: Cost) -> str:
