@@ -12,9 +12,9 @@ MANY = msgspec.structs.replace(asked(4, "Which?"), schema=SEVERAL)
 
 
 def drawn(*questions: Question, at: float = 0.0) -> Answering:
-    answering = Answering(fresh_s=0.4)
+    answering = Answering()
     answering.keep_to(questions)
-    answering.was_drawn({question.id for question in questions}, at)
+    answering.on_screen.frame({question.id for question in questions}, now=at)
     return answering
 
 

@@ -128,7 +128,7 @@ STATES: list[tuple[str, Status, tuple[Question, ...], str, dict[str, object], st
             BUSY,
             (APPROVAL,),
             "",
-            dict[str, object](mark=Mark(question="q1", choice=letter, press=0)),
+            dict[str, object](mark=Mark(question="q1", choice=letter)),
             f"⏎ {says} · Esc unmarks · Tab queues · chat with dude",
         )
         for letter, says in ENTER_TAKES.items()
@@ -138,7 +138,7 @@ STATES: list[tuple[str, Status, tuple[Question, ...], str, dict[str, object], st
         BUSY,
         (APPROVAL,),
         "",
-        {"mark": Mark(question="q0", choice="y", press=0)},
+        {"mark": Mark(question="q0", choice="y")},
         "y yes, n no, a line interrupts dude · Tab queues · chat · Esc stops",
     ),
     (

@@ -8,6 +8,7 @@ from screen import CTRL_C, ENTER, UP, Screen, Spawn, editor_line
 
 from midstream.tui.answering import Answering
 from midstream.tui.layout import toolkit_text
+from midstream.tui.on_screen import OnScreen
 from midstream.tui.styled_lines import Row
 
 PAGE_UP, PAGE_DOWN = "\x1b[5~", "\x1b[6~"
@@ -95,9 +96,9 @@ def test_a_mark_at_the_end_of_a_row_is_drawn_once(rows: list[Row], text: str) ->
 
 def test_what_a_form_held_that_was_left_comes_back_when_nobody_asks_any_more() -> None:
     question = msgspec.structs.replace(asked(3, "What?"), schema=FORM)
-    answering = Answering(fresh_s=0.0)
+    answering = Answering(OnScreen(fresh_s=0.0))
     answering.keep_to([question])
-    answering.was_drawn({"q3"}, 0.0)
+    answering.on_screen.frame({"q3"}, now=0.0)
     answering.enter(question, "", now=1.0)
     answering.enter(None, "bug", now=2.0)
     answering.leave("a dozen")

@@ -10,7 +10,7 @@ from midstream.views.turns import Turn
 
 
 def listed(count: int, at: int = 0) -> TurnList:
-    return TurnList(turns=turns(count), at=at, fresh_s=0.4, since=0.0)
+    return TurnList(turns=turns(count), at=at)
 
 
 def text_of(shown: TurnList, width: int, height: int) -> list[str]:
@@ -43,7 +43,7 @@ def test_the_newest_is_first_its_words_on_one_row() -> None:
 
 def test_what_is_foreign_is_harmless() -> None:
     evil = (Turn(run="", at=1, words="a\x1b[2Jb\nc" + "x" * 300),)
-    (_, row) = text_of(TurnList(turns=evil, fresh_s=0.4), 40, 24)
+    (_, row) = text_of(TurnList(turns=evil), 40, 24)
 
     assert "\x1b" not in row
     assert width_of(row) == 40
@@ -52,17 +52,17 @@ def test_what_is_foreign_is_harmless() -> None:
 def test_a_number_marks_and_words_do_not() -> None:
     shown = listed(12)
 
-    assert shown.means("1", now=1.0)
-    assert shown.means("12", now=1.0)
+    assert shown.means("1", is_fresh=True)
+    assert shown.means("12", is_fresh=True)
     assert (shown.at, shown.marked.at, shown.number) == (11, 1, "12")
     shown.move(1)
     assert (shown.at, shown.number) == (11, "")
-    assert [shown.means(text, now=1.0) for text in ("13", "0", "1 x", "x", "", "²")] == [
+    assert [shown.means(text, is_fresh=True) for text in ("13", "0", "1 x", "x", "", "²")] == [
         *[False] * 4,
         True,
         False,
     ]
-    assert not shown.means("1", now=0.3), "typed for what stood there before"
+    assert not shown.means("1", is_fresh=False), "typed for what stood there before"
 
 
 # --- in a real pty ------------------------------------------------------------------------------

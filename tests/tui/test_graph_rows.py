@@ -29,6 +29,7 @@ from midstream.tui.graph_panel import (
     width_for,
 )
 from midstream.tui.live_region import LiveText
+from midstream.tui.on_screen import OnScreen
 from midstream.tui.scrollback import Scrollback
 from midstream.tui.styled_lines import Row, width_of
 from midstream.views.graph import graph_of
@@ -175,7 +176,7 @@ def spare(lanes: int, *, kept: int, height: int = 24, cards: bool = False) -> tu
     live.add_words("r1", "ada", "word\n" * 40)
     screen = look(
         session,
-        Dialog(answering=Answering(fresh_s=0.0)),
+        Dialog(answering=Answering(OnScreen(fresh_s=0.0))),
         live=live,
         renderer=EventRenderer(with_cards=True),
         text="",

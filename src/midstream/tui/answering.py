@@ -6,7 +6,7 @@ Enter on an empty line has opened it, or lines would go where nobody saw them go
 holds when it is left; when its question closes meanwhile, what is being typed stays typed.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -14,6 +14,7 @@ from midstream.core.question import Question
 from midstream.core.run_data import as_text
 from midstream.tui.choice_list import Choosing, choices_of
 from midstream.tui.form import Form, form_of
+from midstream.tui.on_screen import OnScreen
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,15 +44,15 @@ class Answering:
     with something in it, and what that was, in a line; whoever gives it back takes it from there.
     """
 
-    def __init__(self, *, fresh_s: float = 0.4) -> None:
+    def __init__(self, on_screen: OnScreen | None = None) -> None:
+        """Make one. `on_screen` knows since when the questions' cards have been there, by their ids."""
+        self.on_screen = on_screen or OnScreen()
         self.filling = ""
         self.is_closed = False
         self.let_go: list[tuple[int, str]] = []
-        self._fresh_s = fresh_s
         self._lists: dict[str, Choosing] = {}
         self._forms: dict[str, Form] = {}
         self._numbers: dict[str, int] = {}
-        self._since: dict[str, float] = {}
         self._arrived = 0.0
         self._sending = ""
 
@@ -69,22 +70,6 @@ class Answering:
         for memory in (self._lists, self._forms, self._numbers):
             for id in [id for id in memory if id not in ids and id != self.filling]:
                 del memory[id]
-
-    def was_drawn(self, drawn: Collection[str], now: float) -> None:
-        """Take note that a frame with these cards is on the screen."""
-        self._since = {id: self._since.get(id, now) for id in drawn}
-
-    def covered(self) -> None:
-        """Take note that the screen was another program's: what is drawn after it is drawn anew."""
-        self._since = {}
-
-    def is_fresh(self, question: str, now: float) -> bool:
-        """Return whether a card has been on the screen for long enough to be meant by a key."""
-        return question in self._since and now - self._since[question] >= self._fresh_s
-
-    def drawn_at(self, question: str) -> float | None:
-        """Return since when a card has been on the screen, None for one that is not."""
-        return self._since.get(question)
 
     def list_of(self, question: Question, text: str = "") -> Choosing | None:
         """Return the list a question is answered from, as `text` in the line means it."""
@@ -124,7 +109,7 @@ class Answering:
         if chosen is not None and chosen.is_made:
             self._sending = question.id
             return Step(answer=self.chosen(question, chosen))
-        if not self.is_fresh(question.id, now):
+        if not self.on_screen.is_fresh(question.id, now=now):
             return None
         return self._open(question, now)
 
@@ -132,7 +117,7 @@ class Answering:
         """Take Up (-1) or Down (1); None: it is none of ours."""
         if self.filling:
             return self._arrow_form(text, step, now)
-        if question is None or text or not self.is_fresh(question.id, now):
+        if question is None or text or not self.on_screen.is_fresh(question.id, now=now):
             return None
         found = self.list_of(question)
         if found is None:
@@ -250,7 +235,7 @@ class Answering:
             self._forms[self.filling] = msgspec.structs.replace(form, problem=problem)
             return Step()
         # An Enter that is held down does not send what nobody has looked at.
-        return self._send(form) if now - self._arrived >= self._fresh_s else Step()
+        return self._send(form) if now - self._arrived >= self.on_screen.fresh_s else Step()
 
     def _send(self, form: Form) -> Step:
         self._sending = form.question

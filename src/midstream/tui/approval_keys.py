@@ -11,7 +11,7 @@ from typing import Final
 
 from midstream.core.call_notes import COMMAND, shown_of
 from midstream.core.proposal import Onwards, rewritten
-from midstream.core.question import Decision
+from midstream.core.question import Decision, Question
 from midstream.core.routing import is_command
 from midstream.language.errors import UserMistake
 from midstream.safety.sanitize import scrubbed
@@ -24,14 +24,13 @@ REFUSING: Final = ("n", "w")
 def may_decide(at: Prompt, *, alone: bool) -> bool:
     """Return whether a key pressed now decides on the marked approval.
 
-    Only a single fresh key does: the line is empty, the card has been on the screen for
-    `fresh_s`, and no other key came with it (a terminal without bracketed paste sends a
-    pasted text as keys, all at once).
+    Only a single fresh key does: the line is empty, the card has been on the screen for a while, and no
+    other key came with it (a terminal without bracketed paste sends a pasted text as keys, all at once).
     """
     return (
         alone
         and at.editor.is_empty
-        and at.dialog.may_decide(at.session.open_questions(), now=now(), fresh_s=at.fresh_s)
+        and at.dialog.may_decide(at.session.open_questions(), now=now())
     )
 
 
@@ -40,40 +39,37 @@ def decide(at: Prompt, key: str) -> None:
 
     On a plan y and a say in which mode it is carried out.
     """
-    at.dialog.leave_offered = False
-    question = at.dialog.decidable[0]
+    approval = _approval(at)
+    if approval is None:
+        return
     if key == "e":
-        asked = next((q for q in at.session.open_questions() if q.id == question), None)
-        at.dialog.edits_plan = asked is not None and asked.about == "plan"
-        text = "" if asked is None else shown_of(asked) if at.dialog.edits_plan else asked.command
+        at.dialog.edits_plan = approval.about == "plan"
+        text = shown_of(approval) if at.dialog.edits_plan else approval.command
         if text:
-            at.dialog.editing = question
+            at.dialog.editing = approval.id
             at.editor.buffer.insert_text(scrubbed(text))
     elif key == "w":
-        at.dialog.noting = question
+        at.dialog.noting = approval.id
     else:
         mode: Onwards = "auto" if key == "a" else "ask"
-        _approve(at, question, Decision(granted=key in "yra", for_run=key == "r", mode=mode))
+        _approve(at, approval.id, Decision(granted=key in "yra", for_run=key == "r", mode=mode))
+
+
+def _approval(at: Prompt) -> Question | None:
+    return at.dialog.approval(at.session.open_questions())
 
 
 def takes(at: Prompt, key: str) -> bool:
     """Return whether the marked approval has a choice of that letter."""
-    approval = at.dialog.approval(at.session.open_questions())
+    approval = _approval(at)
     return approval is not None and (key == "e" or key in approval_choices(approval))
-
-
-def is_marked(at: Prompt) -> bool:
-    """Return whether the key before this one marked a choice."""
-    return at.dialog.mark is not None and at.dialog.is_next(at.dialog.mark)
 
 
 def arrow(at: Prompt, step: int, *, alone: bool) -> None:
     """Mark the choice after (1) or before (-1) the marked one; one key of several unmarks it."""
-    approval = at.dialog.approval(at.session.open_questions())
+    approval = _approval(at)
     if alone and approval is not None:
         at.dialog.move_mark(approval, approval_choices(approval), step)
-    else:
-        at.dialog.mark = None
 
 
 def enter(at: Prompt, *, alone: bool, quiet: bool) -> bool:
@@ -95,16 +91,15 @@ def enter(at: Prompt, *, alone: bool, quiet: bool) -> bool:
 
 def _take_marked(at: Prompt, *, alone: bool, quiet: bool) -> bool:
     """Decide by the marked choice, if it stood there long enough and this is the next key."""
-    mark, at.dialog.mark = at.dialog.mark, None
-    if mark is None or not at.dialog.is_next(mark) or not at.editor.is_empty:
+    mark, approval = at.dialog.was_marked, _approval(at)
+    if mark is None or not at.editor.is_empty:
         return False
     is_own = alone and (quiet or mark.choice in REFUSING)
-    if not may_decide(at, alone=is_own) or mark.question != at.dialog.decidable[0]:
+    if not may_decide(at, alone=is_own) or approval is None or mark.question != approval.id:
         return True
-    if mark.since is not None and now() - mark.since >= at.fresh_s:
+    if at.dialog.is_fresh(mark, now=now()):
         decide(at, mark.choice)
     else:
-        mark.press = at.dialog.presses
         at.dialog.mark = mark
     return True
 

@@ -16,7 +16,7 @@ from midstream.tui.turn_list import ARMED, TurnList
 def takes_arrows(at: Prompt) -> bool:
     """Return whether arrows are for the list of turns, or the card of a question."""
     turns = at.dialog.turns
-    return _card_takes_arrows(at) if turns is None else turns.is_fresh(now())
+    return _card_takes_arrows(at) if turns is None else at.dialog.is_fresh(turns, now=now())
 
 
 def arrow(at: Prompt, step: int) -> None:
@@ -101,7 +101,7 @@ def _card_takes_arrows(at: Prompt) -> bool:
     return (
         at.editor.is_empty
         and asked is not None
-        and answering.is_fresh(asked.id, now())
+        and at.dialog.is_fresh(asked.id, now=now())
         and answering.list_of(asked) is not None
     )
 
@@ -148,7 +148,9 @@ def takes_offer(at: Prompt) -> bool:
     """Return whether Enter on an empty line takes the output that the person's own command left."""
     is_free = at.editor.is_empty and not at.dialog.is_open
     approval = at.dialog.approval(at.session.open_questions())
-    return at.own.has_offer and is_free and not (is_marked(at) or at.dialog.marked(approval))
+    return (
+        at.own.offer is not None and is_free and not (is_marked(at) or at.dialog.marked(approval))
+    )
 
 
 def leave_closed(at: Prompt) -> None:
@@ -194,20 +196,18 @@ def rests(at: Prompt) -> bool:
         and at.dialog.turns is None
         and not at.dialog.is_open
         and not at.own.is_running
-        and not at.own.has_offer
+        and at.own.offer is None
         and not (screen.status.busy or screen.questions or screen.can_withdraw)
     )
 
 
 def go_back(at: Prompt) -> None:
     """Open the list of the last turns, if the key before was this one, too."""
-    at.dialog.leave_offered = False
-    if at.dialog.presses - at.armed_by > 1:
-        at.armed_by, at.dialog.news = at.dialog.presses, ARMED
-        at.scrollback.redraw()
-    else:
-        at.armed_by = -2
+    if at.dialog.before == "armed":
         at.background.begin_guarded(_open_turns(at))
+    else:
+        at.dialog.did, at.dialog.news = "armed", ARMED
+        at.scrollback.redraw()
 
 
 async def _open_turns(at: Prompt) -> None:
@@ -216,7 +216,7 @@ async def _open_turns(at: Prompt) -> None:
         words = "There is nothing to go back to: no turn began with a line of yours."
         at.scrollback.say(words, kind="note")
     elif rests(at):
-        at.dialog.turns = TurnList(turns=turns, fresh_s=at.fresh_s)
+        at.dialog.turns = TurnList(turns=turns)
 
 
 def enter_turns(at: Prompt, *, alone: bool) -> bool:
@@ -227,7 +227,7 @@ def enter_turns(at: Prompt, *, alone: bool) -> bool:
     shown = at.dialog.turns
     if shown is None:
         return False
-    if alone and shown.is_fresh(now()) and at.has_paused():
+    if alone and at.dialog.is_fresh(shown, now=now()) and at.has_paused():
         if shown.number:
             at.editor.replace("")
         at.dialog.turns = None

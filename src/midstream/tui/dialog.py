@@ -1,11 +1,6 @@
-"""What stands open over the editor, and what a line or a key pressed now is about. No IO.
+"""What stands open over the editor, and what a line or a key pressed now is about. No IO."""
 
-A person reads the screen, then presses a key; between the two the screen may change. So a decision
-counts only on what has been drawn for a while when its key comes, and the two moments kept here
-(`decidable`, `UnclearLine.since`) are when it was first drawn, not when it was asked.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 import msgspec
@@ -19,26 +14,19 @@ _PAUSE_S: Final = 0.03
 """Between two keys of a person there is more; between two of a paste, less."""
 
 
-class UnclearLine(msgspec.Struct):
-    """A line begun before the question was asked; `since` is when the choice was first drawn."""
+class UnclearLine(msgspec.Struct, eq=False):
+    """A line begun before the question was asked: one key says what it is."""
 
     line: Typed
     question: str
     is_echoed: bool
-    since: float | None = None
 
 
-class Mark(msgspec.Struct, kw_only=True):
-    """A choice of an approval that an arrow marked, by its letter.
-
-    It belongs to that `question` alone, and to the very next key: `press` counts the one it came
-    with. `since` is when it was first drawn.
-    """
+class Mark(msgspec.Struct, kw_only=True, eq=False):
+    """A choice of an approval that an arrow marked, by its letter. It belongs to that `question` alone."""
 
     question: str
     choice: str
-    press: int
-    since: float | None = None
 
 
 class Dialog(msgspec.Struct, kw_only=True):
@@ -46,14 +34,14 @@ class Dialog(msgspec.Struct, kw_only=True):
 
     `focus` is the marked question's id, `noting` that of the approval a note is typed for and `editing`
     that of the one whose command, or where it `edits_plan` whose plan, is being changed, "" for none.
-    `decidable` is the marked approval on
-    the screen, and since when, `mark` the choice of it that Enter takes. `answering` holds the lists
-    and forms of the questions. `recalled` is the line that was taken back and stands in the editor,
-    `begun_at` when the line there was begun.
-    `news` is what the last key changed, told in the bottom line until the next one. `turns` is the open
-    list of earlier turns. `outlived` is the workflow that ended before the line was sent, "" for none.
-    `drawn` are the questions with a card on the screen, `presses` is how many keys were pressed and
-    `pressed_at` when the last one was.
+    `answering` holds the lists and forms of the questions. `recalled` is the line that was taken back and
+    stands in the editor, `begun_at` when the line there was begun. `turns` is the open list of earlier
+    turns. `outlived` is the workflow that ended before the line was sent, "" for none. `drawn` are the
+    questions with a card on the screen, `pressed_at` is when the last key was pressed.
+
+    What the last key came to lasts until the next: `mark` is the choice of an approval that Enter takes
+    then, `news` stands in the bottom line, `did` is a word for what the same key goes on from. A key that
+    is pressed finds them as `was_marked` and `before`.
     """
 
     focus: str = ""
@@ -61,25 +49,26 @@ class Dialog(msgspec.Struct, kw_only=True):
     editing: str = ""
     edits_plan: bool = False
     unclear: UnclearLine | None = None
-    decidable: tuple[str, float] = ("", 0.0)
     mark: Mark | None = None
+    was_marked: Mark | None = None
     leave_offered: bool = False
-    leave_until: float = 0.0
     edited_at: float = 0.0
     answering: Answering = msgspec.field(default_factory=Answering)
     recalled: str = ""
     begun_at: float = 0.0
     news: str = ""
+    did: str = ""
+    before: str = ""
     turns: TurnList | None = None
     outlived: str = ""
     drawn: frozenset[str] = frozenset()
-    presses: int = 0
     pressed_at: float = 0.0
 
     def pressed(self, *, now: float) -> None:
         """Take note that a key is pressed."""
         self.pressed_at = now
-        self.presses += 1
+        self.was_marked, self.mark = self.mark, None
+        self.before, self.did = self.did, ""
         self.news = ""
 
     def begun(self, *, now: float) -> frozenset[str]:
@@ -87,13 +76,9 @@ class Dialog(msgspec.Struct, kw_only=True):
         self.begun_at = now
         return self.drawn
 
-    def offer_leave(self, *, until: float) -> None:
-        """Say that the same key leaves if it comes next, and before the time `until`."""
-        self.leave_offered, self.leave_until = True, until
-
-    def may_leave(self, *, now: float) -> bool:
-        """Return whether the key that was said to leave does."""
-        return self.leave_offered and now < self.leave_until
+    def is_fresh(self, thing: Hashable, *, now: float) -> bool:
+        """Return whether a key pressed now may be about something on the screen; see `OnScreen`."""
+        return self.answering.on_screen.is_fresh(thing, now=now)
 
     def keep_to(self, questions: Sequence[Question]) -> None:
         """Forget what is about a question nobody asks any more, and mark one that is open."""
@@ -117,9 +102,9 @@ class Dialog(msgspec.Struct, kw_only=True):
 
     def edited(self, text: str, *, now: float = 0.0) -> None:
         """Take note that the editor holds `text` now: another line than the unclear one ends it."""
-        self.leave_offered = False
         self.edited_at = now
-        if self.turns is not None and not self.turns.means(text, now=now):
+        turns = self.turns
+        if turns is not None and not turns.means(text, is_fresh=self.is_fresh(turns, now=now)):
             self.turns = None  # Somebody writes: the line is words.
         if text != self.recalled:
             self.recalled = ""
@@ -145,12 +130,8 @@ class Dialog(msgspec.Struct, kw_only=True):
 
     def covered(self) -> None:
         """Take note that the screen was another program's: what is drawn after it is drawn anew."""
-        self.decidable, self.mark = ("", 0.0), None
-        self.answering.covered()
-        if self.turns is not None:
-            self.turns.since = None
-        if self.unclear is not None:
-            self.unclear.since = None
+        self.mark = None
+        self.answering.on_screen.covered()
 
     @property
     def is_open(self) -> bool:
@@ -172,72 +153,56 @@ class Dialog(msgspec.Struct, kw_only=True):
         return next(marked, None)
 
     def was_drawn(
-        self, questions: Sequence[Question], *, drawn: frozenset[str], now: float
+        self,
+        questions: Sequence[Question],
+        *,
+        drawn: frozenset[str],
+        now: float,
+        offer: Hashable = None,
     ) -> None:
-        """Take note that a frame with the cards `drawn` is on the screen."""
+        """Take note that a frame with the cards `drawn`, and with an `offer`, is on the screen."""
         self.drawn = drawn
-        self.answering.was_drawn(drawn, now)
-        if self.turns is not None and self.turns.since is None:
-            self.turns.since = now
         approval = self.approval(questions)
-        if approval is None or approval.id not in drawn:
-            self.decidable = ("", 0.0)
-        elif self.decidable[0] != approval.id:
-            self.decidable = (approval.id, now)
-        if self.mark is not None and self.mark.since is None and self.marked(approval):
-            self.mark.since = now
-        if self.unclear is not None and self.unclear.since is None:
-            self.unclear.since = now
+        decidable = approval is not None and approval.id in drawn and _decides(approval)
+        mark = self.marked(approval) and self.mark
+        others = (decidable, mark, self.unclear, self.turns, offer)
+        self.answering.on_screen.frame((*drawn, *filter(None, others)), now=now)
 
     def marked(self, approval: Question | None) -> str:
         """Return the marked choice of an approval, "" for none: any key but an arrow ends the mark."""
         mark = self.mark
-        if mark is None or approval is None or self.is_open:
-            return ""
-        is_its = mark.question == approval.id and mark.press == self.presses
-        return mark.choice if is_its else ""
+        is_its = mark is not None and approval is not None and mark.question == approval.id
+        return mark.choice if mark is not None and is_its and not self.is_open else ""
 
     def move_mark(self, approval: Question, choices: str, step: int) -> None:
         """Mark the next choice of an approval by 1 or the one before by -1; the last arrow's goes on."""
-        at = -1 if step > 0 else len(choices)
-        since = None
-        if self.mark is not None and self.is_next(self.mark) and self.mark.question == approval.id:
-            at, since = choices.find(self.mark.choice), self.mark.since
+        mark, at = self.was_marked, -1 if step > 0 else len(choices)
+        if mark is not None and mark.question == approval.id:
+            at = choices.find(mark.choice)
         moved = min(max(at + step, 0), len(choices) - 1)
-        self.mark = Mark(
-            question=approval.id,
-            choice=choices[moved],
-            press=self.presses,
-            since=since if moved == at else None,
-        )
+        # At either end it is the same mark, and as old as it was.
+        is_same = mark is not None and moved == at
+        self.mark = mark if is_same else Mark(question=approval.id, choice=choices[moved])
 
     def unmark(self) -> bool:
-        """Mark no choice of an approval any more; return whether the key found one."""
-        mark, self.mark = self.mark, None
-        return mark is not None and self.is_next(mark) and mark.question == self.focus
+        """Return whether the key found a choice of the marked approval marked; it ends the mark."""
+        return self.was_marked is not None and self.was_marked.question == self.focus
 
-    def is_next(self, mark: Mark) -> bool:
-        """Return whether the key pressed now is the first behind the one that marked."""
-        return self.presses == mark.press + 1
-
-    def may_decide(self, questions: Sequence[Question], *, now: float, fresh_s: float) -> bool:
+    def may_decide(self, questions: Sequence[Question], *, now: float) -> bool:
         """Return whether a key decides: the marked approval, and no other dialog, is on the screen.
 
-        It counts once its card has been drawn for `fresh_s`, so that no key meant for what stood
+        It counts once its card has been there, marked, for a while, so that no key meant for what stood
         there before decides.
         """
         approval = self.approval(questions)
-        known, since = self.decidable
-        return (
-            approval is not None
-            and not self.noting
-            and not self.editing
-            and self.unclear is None
-            and known == approval.id
-            and now - since >= fresh_s
-        )
+        is_free = not (self.noting or self.editing or self.unclear is not None)
+        return approval is not None and is_free and self.is_fresh(_decides(approval), now=now)
 
-    def may_choose(self, *, now: float, fresh_s: float) -> bool:
-        """Return whether the choice about an unclear line has been on the screen for `fresh_s`."""
-        unclear = self.unclear
-        return unclear is not None and unclear.since is not None and now - unclear.since >= fresh_s
+    def may_choose(self, *, now: float) -> bool:
+        """Return whether the choice about an unclear line has been on the screen for a while."""
+        return self.unclear is not None and self.is_fresh(self.unclear, now=now)
+
+
+def _decides(approval: Question) -> Hashable:
+    """Return what stands on the screen while a key decides on an approval: its card, marked."""
+    return ("marked", approval.id)

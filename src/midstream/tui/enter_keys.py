@@ -21,7 +21,6 @@ def send(at: Prompt, *, alone: bool, quiet: bool) -> None:
     `alone`: no other key came with this one; `quiet`: nor is it where it may be a piece of what the
     terminal says. Only what allows, spends or takes back asks for that.
     """
-    at.dialog.leave_offered = False
     if at.dialog.unclear is not None:
         return
     if card_keys.enter_turns(at, alone=alone and quiet) or approval_keys.enter(
@@ -37,7 +36,7 @@ def send(at: Prompt, *, alone: bool, quiet: bool) -> None:
         at.own.drop()
         if not _outlived(at, text):
             _send_words(at)
-    elif alone and card_keys.takes_offer(at) and at.own.is_fresh(fresh_s=at.fresh_s):
+    elif alone and card_keys.takes_offer(at) and at.dialog.is_fresh(at.own.offer, now=now()):
         at.own.join()
     elif not card_keys.enter_empty(at, alone=alone):
         at.editor.clear()
@@ -78,11 +77,12 @@ def _answerable(at: Prompt, line: Typed) -> Typed:
     """
     if not line.text.strip().isdigit():
         return line
-    drawn_at = at.dialog.answering.drawn_at
+    begun_at, on_screen = at.dialog.begun_at, at.dialog.answering.on_screen
     early = {
         question.id
         for question in at.session.open_questions()
-        if (since := drawn_at(question.id)) is not None and at.dialog.begun_at - since < at.fresh_s
+        if on_screen.since(question.id) is not None
+        and not on_screen.is_fresh(question.id, now=begun_at)
     }
     return msgspec.structs.replace(line, seen=line.seen - early)
 
@@ -120,7 +120,7 @@ def steer(at: Prompt, *, alone: bool, quiet: bool) -> None:
 
 def may_choose(at: Prompt, *, alone: bool) -> bool:
     """Return whether a key pressed now says what the unclear line is."""
-    return alone and at.dialog.may_choose(now=now(), fresh_s=at.fresh_s)
+    return alone and at.dialog.may_choose(now=now())
 
 
 def choose(at: Prompt, choice: str) -> None:

@@ -33,7 +33,6 @@ class Leaving:
         self._outside = outside
         self._scrollback = scrollback
         self._leave_s = leave_s
-        self._offered_by = -1  # the press that offered to leave
         self._offer_ends: asyncio.TimerHandle | None = None
         self._heeded: list[signal.Signals] = []
 
@@ -50,14 +49,13 @@ class Leaving:
     def offer(self) -> None:
         """Let the next press leave, if it is the next key and comes soon."""
         loop = asyncio.get_running_loop()
-        self._offered_by = self._dialog.presses
-        self._dialog.offer_leave(until=loop.time() + self._leave_s)
+        self._dialog.did, self._dialog.leave_offered = "offered to leave", True
         self.stop()
         self._offer_ends = loop.call_later(self._leave_s, self._offer_no_more)
 
     def after_key(self) -> None:
         """Take the offer back after any other key than the one that made it."""
-        if self._offered_by != self._dialog.presses:
+        if self._dialog.did != "offered to leave":
             self._offer_no_more()
 
     def stop(self) -> None:

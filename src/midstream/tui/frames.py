@@ -97,7 +97,6 @@ class Frames:
         loop = asyncio.get_running_loop()
         # Once it is written: until then nobody has seen it.
         loop.call_soon(self._seen, at.screen)
-        at.own.was_drawn(now=loop.time())
         if self._clock is None and (at.own.is_running or at.screen.has_clock):
             self._clock = loop.call_later(_TICK_S, self._tick)
         title = title_of(at.screen.status, at.screen.questions, folder=self._folder)
@@ -112,7 +111,8 @@ class Frames:
         if screen is not at.screen or not at.display.has_taken_all:
             return
         drawn = frozenset(id for id in screen.drawn if not at.scrollback.is_on_its_way(id))
-        at.dialog.was_drawn(at.session.open_questions(), drawn=drawn, now=now())
+        asked = at.session.open_questions()
+        at.dialog.was_drawn(asked, drawn=drawn, now=now(), offer=at.own.offer)
 
     def stop(self) -> None:
         """Ask for no more frames."""

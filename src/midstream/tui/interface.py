@@ -48,6 +48,7 @@ from midstream.tui.graph_panel import GraphPanel
 from midstream.tui.keys import bindings, interrupt
 from midstream.tui.line_history import Draft, history_in
 from midstream.tui.live_region import LiveText
+from midstream.tui.on_screen import OnScreen
 from midstream.tui.own_shell import OwnShell
 from midstream.tui.own_status import OwnStatus
 from midstream.tui.own_status import Run as RunsStatus
@@ -99,13 +100,12 @@ class ConsoleInterface:
             folder: what the title names, by default the current folder.
         """
         self._look = look or Look()
-        self._fresh_s = fresh_s
         self._folder = folder_name(folder)
         self.status_runner: Callable[[str, bool], RunsStatus] | None = None
         """Makes what runs a command of the status line, in the sandbox (True) or not; None: nothing can."""
         self._session: Console | None = None
         self._prompt: Prompt | None = None
-        self._dialog = Dialog(answering=Answering(fresh_s=fresh_s))
+        self._dialog = Dialog(answering=Answering(OnScreen(fresh_s=fresh_s)))
         self._calls = Calls(notifications, away_s=away_s)
         self._display = Display(
             # Now, not when it is first drawn to: what is printed later may be told through this UI.
@@ -323,7 +323,6 @@ class ConsoleInterface:
             renderer=self._renderer,
             graph_panel=self._graph_panel,
             background=self._background,
-            fresh_s=self._fresh_s,
             covered=self._covered,
         )
 
@@ -370,5 +369,4 @@ class ConsoleInterface:
     def _covered(self) -> None:
         """Take note that the screen was another program's: what is drawn after it is drawn anew."""
         self._dialog.covered()
-        self._own.covered()
         self._scrollback.covered()

@@ -27,7 +27,7 @@ from midstream.safety.sanitize import scrubbed
 from midstream.tui import approval_keys, card_keys, enter_keys
 from midstream.tui.cards import CHOOSING, DECIDING
 from midstream.tui.keymap import called, keys_text, table
-from midstream.tui.prompt import Prompt, now
+from midstream.tui.prompt import Prompt
 from midstream.tui.terminal_replies import is_alone, may_allow
 from midstream.views.key_table import When
 
@@ -98,7 +98,7 @@ def handlers(at: Prompt) -> dict[str, Handler]:
 
     def mark(event: KeyPressEvent) -> None:
         key = event.key_sequence[0].key
-        if key == Keys.Up and card_keys.brings_back(at) and not approval_keys.is_marked(at):
+        if key == Keys.Up and card_keys.brings_back(at) and at.dialog.was_marked is None:
             card_keys.up(at)
         else:
             step = -1 if key in (Keys.Up, Keys.Left) else 1
@@ -163,7 +163,6 @@ def _times(at: Prompt) -> dict[When, Filter]:
 
 def escape(at: Prompt) -> None:
     """Close what is open over the editor, else stop the turn."""
-    at.dialog.leave_offered = False
     if card_keys.close_turns(at):
         at.scrollback.redraw()
         return
@@ -197,7 +196,7 @@ def interrupt(at: Prompt) -> None:
         at.own.stop()
     elif card_keys.close_turns(at) or _leaves_form(at):
         at.scrollback.redraw()
-    elif at.dialog.may_leave(now=now()):
+    elif at.dialog.leave_offered:
         at.leaving.leave()
     else:
         at.dialog.noting = at.dialog.editing = ""
@@ -267,9 +266,9 @@ def show_keys(at: Prompt, typed: str) -> None:
 
 def stay(at: Prompt) -> None:
     """Say why the console does not stop for a while; once of a key that is held down."""
-    if at.dialog.presses != at.stayed_by + 1:
+    if at.dialog.before != "stayed":
         at.scrollback.say(_STAYS, kind="note")
-    at.stayed_by = at.dialog.presses
+    at.dialog.did = "stayed"
 
 
 def redraw(at: Prompt) -> None:

@@ -24,12 +24,15 @@ MARK: Final = "┆ "
 _SHOWN_COMMAND: Final = 40
 
 
-class _Offer(msgspec.Struct, frozen=True, kw_only=True):
+class Offer(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The output of a command, to be taken."""
+
     command: str
     ended: OwnCommandEnded
 
     @property
     def what(self) -> str:
+        """Return what its label says."""
         return f"output {self.ended.lines:,} line{'' if self.ended.lines == 1 else 's'}"
 
 
@@ -44,9 +47,9 @@ class OwnShell:
         self._began = 0.0
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
-        self._offer: _Offer | None = None
-        self._last: _Offer | None = None
-        self._drawn_at: float | None = None
+        self.offer: Offer | None = None
+        """What is offered now."""
+        self._last: Offer | None = None
 
     # --- running ----------------------------------------------------------------------------
 
@@ -75,7 +78,7 @@ class OwnShell:
         self._command, self._open = command, ""
         self._began = asyncio.get_running_loop().time()
         self._stop = asyncio.Event()
-        self._drop()
+        self.offer = None
         self._running = tasks.create_task(self._seen_to_its_end(self._run(session, command)))
 
     def stop(self) -> None:
@@ -106,10 +109,9 @@ class OwnShell:
 
     async def _run(self, session: Console, command: str) -> None:
         ended = await session.own_command(command, stop=self._stop, hears=self._hear)
-        self._last = _Offer(command=command, ended=ended)
+        self._last = Offer(command=command, ended=ended)
         # Nobody wants to say that nothing was printed, unless that is the trouble.
-        self._offer = self._last if ended.lines or ended.words != "exit code 0" else None
-        self._drawn_at = None
+        self.offer = self._last if ended.lines or ended.words != "exit code 0" else None
         if ended.words != "exit code 0" or not ended.lines:
             self._told(ended.words)
 
@@ -127,19 +129,9 @@ class OwnShell:
 
     # --- the offer --------------------------------------------------------------------------
 
-    @property
-    def has_offer(self) -> bool:
-        """Return whether output stands there to be taken."""
-        return self._offer is not None
-
-    def is_fresh(self, *, fresh_s: float) -> bool:
-        """Return whether a key pressed now has had time to be meant for the offer."""
-        now, drawn = asyncio.get_running_loop().time(), self._drawn_at
-        return self._offer is not None and drawn is not None and now - drawn >= fresh_s
-
     def join(self) -> None:
         """Put the output of the last command into the line, as a label."""
-        self._drop()
+        self.offer = None
         if self._last is None:
             self._warn("No command of yours has run yet: !command runs one.")
         else:
@@ -148,13 +140,8 @@ class OwnShell:
 
     def drop(self) -> bool:
         """Take the offer off the screen; return whether there was one. `join` still puts it in."""
-        had = self._offer is not None
-        self._drop()
+        had, self.offer = self.offer is not None, None
         return had
-
-    def _drop(self) -> None:
-        self._offer = None
-        self._drawn_at = None
 
     # --- the screen -------------------------------------------------------------------------
 
@@ -172,20 +159,11 @@ class OwnShell:
                 open = Line((("", clipped(sanitized(self._open), max(1, width - 3))),), MARK, MUTED)
                 found = [*rows(open, width)[:1], *found]
             return found
-        if self._offer is None:
+        if self.offer is None:
             return []
         how = f"{called('send')} adds it to your words" if takes else _adding()
-        text = f"{how} · Esc leaves it · {self._offer.what} of {_short(self._offer.command)}"
+        text = f"{how} · Esc leaves it · {self.offer.what} of {_short(self.offer.command)}"
         return [*rows(Line(((ACCENT, text),), MARK, ACCENT, MARK), width)[:2]]
-
-    def covered(self) -> None:
-        """Take note that the screen was another program's."""
-        self._drawn_at = None
-
-    def was_drawn(self, *, now: float) -> None:
-        """Hear that what `rows` returned stands on the screen."""
-        if self._offer is not None and self._drawn_at is None:
-            self._drawn_at = now
 
 
 def _short(command: str) -> str:

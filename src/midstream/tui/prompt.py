@@ -29,10 +29,8 @@ from midstream.tui.scrollback import Scrollback
 class Prompt(msgspec.Struct, kw_only=True, eq=False):
     """A console at a terminal, and the parts that its keys and its frames share.
 
-    `fresh_s` is how long, in seconds, something must have been drawn before a key is about it. `covered`
-    hears that what was drawn is not on the screen any more. `screen` is what the last frame showed, None
-    before the first. `armed_by` counts the press of an Esc that had nothing else to do, `stayed_by` that of
-    the last Ctrl-Z.
+    `covered` hears that what was drawn is not on the screen any more. `screen` is what the last frame
+    showed, None before the first.
     """
 
     session: Console
@@ -49,11 +47,8 @@ class Prompt(msgspec.Struct, kw_only=True, eq=False):
     renderer: EventRenderer
     graph_panel: GraphPanel
     background: BackgroundTasks
-    fresh_s: float
     covered: Callable[[], None]
     screen: Screen | None = None
-    armed_by: int = -2
-    stayed_by: int = -2
 
     @property
     def is_busy(self) -> bool:

@@ -18,17 +18,14 @@ _NARROW: Final = 72
 _MAX_DIGITS: Final = 6
 
 
-class TurnList(msgspec.Struct, kw_only=True):
+class TurnList(msgspec.Struct, kw_only=True, eq=False):
     """The list. `turns` are the newest first, `at` is the marked one; `run` is the run they are of.
 
-    `since` is when it was first drawn: only what is pressed well after that is about it. `number` is
-    what was typed into the line to mark a turn, "" for nothing.
+    `number` is what was typed into the line to mark a turn, "" for nothing.
     """
 
     turns: tuple[Turn, ...]
-    fresh_s: float
     at: int = 0
-    since: float | None = None
     number: str = ""
 
     @property
@@ -41,22 +38,18 @@ class TurnList(msgspec.Struct, kw_only=True):
         """Return the marked turn."""
         return self.turns[self.at]
 
-    def is_fresh(self, now: float) -> bool:
-        """Return whether a key pressed now may be about the list: it has been there for `fresh_s`."""
-        return self.since is not None and now - self.since >= self.fresh_s
-
     def move(self, step: int) -> None:
         """Mark the turn before (1) or after (-1), if there is one."""
         self.number = ""
         self.at = min(max(0, self.at + step), len(self.turns) - 1)
 
-    def means(self, text: str, *, now: float) -> bool:
-        """Mark the turn a line typed now names; return False where the line is other words."""
+    def means(self, text: str, *, is_fresh: bool) -> bool:
+        """Mark the turn a typed line names; return False where it is other words, or came too soon."""
         if not text:
             self.number = ""
             return True
         is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
-        if not is_number or not self.is_fresh(now) or not 0 < int(text) <= len(self.turns):
+        if not is_number or not is_fresh or not 0 < int(text) <= len(self.turns):
             return False
         self.at, self.number = int(text) - 1, text
         return True
