@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from support.postgres import PostgresServer
+from support.store_contracts import started
 
 from benchmarks.durable_others import Other, install, python_of
 from benchmarks.many_machines import (
@@ -33,7 +34,6 @@ from benchmarks.many_machines import (
 from benchmarks.measuring import Figure, in_turn, on_a_loop, progress
 from benchmarks.processes import ROOT, line_of
 from midstream.runtime.storage import Placement
-from midstream.testing.store_contracts import started
 
 if TYPE_CHECKING:
     from midstream.store.postgres.store import PostgresStore

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from support.model_server import Reply
 from support.postgres import LACKING, PostgresServer
+from support.store_contracts import started
 
 from benchmarks.measuring import Figure, in_turn, on_a_loop, percentile, progress
 from benchmarks.processes import line_of, model_server, program
@@ -34,7 +35,6 @@ from midstream.runtime.engine.remote import RemoteMachine
 from midstream.runtime.storage import PAGE, Placement
 from midstream.store.encoding import body_of
 from midstream.testing.fakes import JumpingClock
-from midstream.testing.store_contracts import started
 
 if TYPE_CHECKING:
     import psycopg

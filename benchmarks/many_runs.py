@@ -14,12 +14,12 @@ from time import perf_counter
 
 import apsw
 import msgspec
+from support.store_contracts import started
 
 from benchmarks.measuring import Figure, in_turn
 from benchmarks.terminal import Terminal, fresh_home, midstream
 from midstream.runtime.storage import PAGE
 from midstream.store.sqlite import SqliteStore
-from midstream.testing.store_contracts import started
 from midstream.views.listing import Summary
 
 FEW = 2 * PAGE

@@ -29,12 +29,12 @@ from deadline import wait_until
 from support.model_server import Body, Call, Reply
 from support.postgres import PostgresServer
 from support.proxy import Proxy
+from support.store_contracts import started
 
 from midstream.language.errors import MidstreamError
 from midstream.runtime.storage import Mail
 from midstream.store.postgres.store import PostgresStore
 from midstream.testing.contracts import fact
-from midstream.testing.store_contracts import started
 from torture.machines import HANGS_S, Machines
 from torture.report import Broken, Report
 

@@ -8,9 +8,10 @@ import contextlib
 import sys
 import time
 
+from support.store_contracts import worker_at
+
 from midstream.runtime.engine.owner import Owner
 from midstream.store.postgres.store import PostgresStore
-from midstream.testing.store_contracts import worker_at
 
 
 async def main(address: str) -> None:

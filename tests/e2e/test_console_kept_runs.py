@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from scene_kit import WORKFLOWS, scene
+from support.store_contracts import started, told
 
 from midstream.core import events as e
 from midstream.core.notices import JournalWorks
@@ -13,7 +14,6 @@ from midstream.language.errors import JournalFull
 from midstream.language.names import Json
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import FakeTool, FakeTools, Gate, asks, call, says
-from midstream.testing.store_contracts import started, told
 
 
 def settings(home: Path, text: str) -> None:

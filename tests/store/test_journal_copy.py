@@ -11,6 +11,7 @@ import pytest
 from deadline import DEADLINE_S
 from store_kit import golden
 from support.postgres import LACKING
+from support.store_contracts import listed, started, told
 
 from midstream.cli.main import exit_code
 from midstream.core import events as e
@@ -21,7 +22,6 @@ from midstream.runtime.storage import PAGE, Mail, Placement, Pool, Store
 from midstream.store.memory import MemoryStore
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import facts
-from midstream.testing.store_contracts import listed, started, told
 
 HERE = Placement(host="here", user="me")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from deadline import DEADLINE_S, wait_until
 from support.s3_server import BUCKET, Fault, S3Server
+from support.store_contracts import StoreContract
 
 from midstream.language.errors import ContentsMissing, MidstreamError, UserMistake, WorldTrouble
 from midstream.runtime.storage import Store
-from midstream.testing.store_contracts import StoreContract
 
 pytest.importorskip("psycopg")
 pytest.importorskip("obstore")

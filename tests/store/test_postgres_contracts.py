@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 from deadline import wait_until
+from support.store_contracts import Another, Cut, PoolContract, StoreContract
 
 from midstream.runtime.storage import Store
-from midstream.testing.store_contracts import Another, Cut, PoolContract, StoreContract
 
 pytest.importorskip("psycopg")
 

@@ -11,6 +11,7 @@ from support.postgres import LACKING, PostgresServer
 pytest.importorskip("psycopg")
 
 from postgres_kit import Network, lives, opened
+from support.store_contracts import started, worker_at
 
 from midstream.core.notices import Envelope
 from midstream.language.errors import (
@@ -26,7 +27,6 @@ from midstream.store.postgres import store as store_module
 from midstream.store.postgres.life import Life, ServerTime
 from midstream.store.postgres.store import PostgresStore
 from midstream.testing.contracts import fact, facts
-from midstream.testing.store_contracts import started, worker_at
 
 LOSSES: tuple[Literal["request", "answer"], ...] = ("request", "answer")
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from api_kit import TALK
 from support.postgres import PostgresServer
+from support.store_contracts import started, worker_at
 
 import midstream
 from midstream.language.errors import JournalMoved
 from midstream.runtime.storage import Mail
 from midstream.testing import ScriptedModel, asks, says
 from midstream.testing.contracts import facts
-from midstream.testing.store_contracts import started, worker_at
 
 pytest.importorskip("psycopg")
 

@@ -9,12 +9,12 @@ from support.postgres import PostgresServer
 psycopg = pytest.importorskip("psycopg")
 
 from postgres_kit import Pooler, opened  # noqa: E402
+from support.store_contracts import started, worker_at  # noqa: E402
 
 from midstream.language.errors import WorldTrouble  # noqa: E402
 from midstream.runtime.storage import Mail, Placement, Rate  # noqa: E402
 from midstream.store.postgres.store import PostgresStore  # noqa: E402
 from midstream.testing.contracts import fact  # noqa: E402
-from midstream.testing.store_contracts import started, worker_at  # noqa: E402
 
 GRANTS = """
 grant usage on schema midstream to worker;

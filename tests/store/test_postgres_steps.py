@@ -11,13 +11,13 @@ from support.postgres import PostgresServer
 psycopg = pytest.importorskip("psycopg")
 
 from postgres_kit import opened  # noqa: E402
+from support.store_contracts import started  # noqa: E402
 
 from midstream.core.notices import Envelope  # noqa: E402
 from midstream.language.errors import WorldTrouble  # noqa: E402
 from midstream.store.postgres import tables  # noqa: E402
 from midstream.store.postgres.store import PostgresStore  # noqa: E402
 from midstream.testing.contracts import fact  # noqa: E402
-from midstream.testing.store_contracts import started  # noqa: E402
 
 
 def at(seconds: float, facts: list[Envelope]) -> list[Envelope]:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from deadline import DEADLINE_S
 from support.postgres import PostgresServer
+from support.store_contracts import error_of, started, told
 
 from midstream.cli.main import exit_code
 from midstream.core import events as e
 from midstream.language.errors import ContentsMissing, WorldTrouble
 from midstream.runtime.storage import Mail
-from midstream.testing.store_contracts import error_of, started, told
 
 pytest.importorskip("psycopg")
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from store_kit import edit, every, opened
+from support.store_contracts import started
 
 from midstream.language.errors import JournalDamaged, MidstreamError, WorldTrouble
 from midstream.runtime.storage import Mail
 from midstream.testing.contracts import fact, facts
-from midstream.testing.store_contracts import started
 
 CHANGES = {
     "text": "update facts set body=replace(body, '\"3\"', '\"4\"') where seq=3 and run=1",

@@ -13,6 +13,7 @@ import apsw
 import msgspec
 import pytest
 from store_kit import edit, every, opened, refusal
+from support.store_contracts import started
 
 from midstream.core.codec import FORMAT
 from midstream.language.errors import JournalTooNew, MidstreamError, WorldTrouble
@@ -21,7 +22,6 @@ from midstream.store import facts, rows
 from midstream.store.owners import Owners
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact
-from midstream.testing.store_contracts import started
 
 
 def mode_of(path: Path) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from store_kit import opened
+from support.store_contracts import error_of, started, told
 
 from midstream.cli.main import exit_code
 from midstream.config.portable import try_lock_file
@@ -16,7 +17,6 @@ from midstream.language.errors import ContentsMissing, JournalLost
 from midstream.runtime.storage import Mail
 from midstream.store import blob_store
 from midstream.store.sqlite import SqliteStore
-from midstream.testing.store_contracts import error_of, started, told
 
 
 class Kept:

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from support.store_contracts import Another, Cut, PoolContract, StoreContract
 
 from midstream.runtime.storage import Store
 from midstream.store.memory import MemoryStore
 from midstream.store.sqlite import SqliteStore
-from midstream.testing.store_contracts import Another, Cut, PoolContract, StoreContract
 
 
 class TestMemoryStore(StoreContract, PoolContract):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from deadline import PROGRAM_S
 from support.postgres import LACKING
+from support.store_contracts import told
 
 from midstream.core.events import (
     AnyFact,
@@ -21,7 +22,6 @@ from midstream.core.events import (
 )
 from midstream.core.run import InputRecord
 from midstream.runtime.engine.remote import NOBODY
-from midstream.testing.store_contracts import told
 from torture.histories import Done, wrong_in_history
 from torture.machines import wrong_in
 

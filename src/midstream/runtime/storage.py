@@ -2,8 +2,8 @@
 
 `Journal` (the facts) is the first; a machine needs no other. An engine uses the rest to live through
 crashes and to share a run between processes, on one machine or on many. Nothing here says where things
-are kept or how one process reaches another, and no method returns every run or every message. A store
-that passes `midstream.testing.store_contracts.StoreContract` is one; those of `midstream.store` do.
+are kept or how one process reaches another, and no method returns every run or every message. Those
+of `midstream.store` are all of it; what each keeps is in `tests/support/store_contracts.py`.
 """
 
 import asyncio

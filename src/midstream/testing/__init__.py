@@ -2,8 +2,8 @@
 
 `fakes` for a workflow: a model that is scripted, a clock that jumps, tools and a journal in memory; what
 most tests take of it can be imported from here.
-`contracts` and `store_contracts` for an adapter: subclass the port's and run it. `plugin` makes
-each rehearsal of a project a test. `attacks` is what `midstream doctor --attack` tries on this machine.
+`contracts` for an adapter: subclass the port's and run it. `plugin` makes each rehearsal of a project a
+test. `attacks` is what `midstream doctor --attack` tries on this machine.
 """
 
 from midstream.testing.fakes import (

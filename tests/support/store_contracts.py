@@ -18,7 +18,6 @@ function: it ends a store as `kill -9` would, without letting go of anything. Th
 they opened. A store that workers of many machines share keeps `PoolContract` as well, with the same
 fixtures.
 """
-# ruff: noqa: D102 - a test's name says what it checks
 
 import asyncio
 import contextlib
