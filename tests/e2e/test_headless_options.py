@@ -28,7 +28,7 @@ REVIEW = ("run", "code_architecture_review", *OFFLINE)
         (("run", "coder_reviewer", "x", "--model", "gpt"), "Write provider:model"),
         pytest.param(
             ("run", "coder_reviewer", "x", "--detach"),
-            "this one is a file of this machine",
+            "this one is of this machine alone",
             marks=pytest.mark.journal_file,
         ),
         (("run", "coder_reviewer", "--detach", "--answer", "x"), "midstream send RUN TEXT"),

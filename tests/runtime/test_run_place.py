@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from deadline import DEADLINE_S
+from support.memory_pool import MemoryPool
 from support.repositories import checkout, contents, git, head_of, url_of
 
 from midstream.core.events import AnyFact, FileWritten, RunFinished, ToolReturned, WorkflowOutput
@@ -23,7 +24,6 @@ from midstream.runtime.places import opened_place, placement_of
 from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.runtime.run_place import RunPlace
 from midstream.runtime.storage import Placement
-from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     FakeTool,
     FakeTools,
@@ -81,7 +81,7 @@ def placement(work: Path, push: str = "") -> Placement:
 
 
 async def engine_at(
-    state: Path, store: MemoryStore, work: Path, run: str, *script: Any, **how: Any
+    state: Path, store: MemoryPool, work: Path, run: str, *script: Any, **how: Any
 ) -> tuple[LocalEngine, RunPlace]:
     """Return an engine of a machine that keeps its state there, for the run alone."""
     push = how.pop("push", "")
@@ -99,7 +99,7 @@ def definition() -> Any:
     return define(FLOW, tools=WritingTools())
 
 
-async def facts_of(store: MemoryStore, run: str, kind: Callable[[Any], bool]) -> list[AnyFact]:
+async def facts_of(store: MemoryPool, run: str, kind: Callable[[Any], bool]) -> list[AnyFact]:
     return [each.event for each in await store.read(run) if kind(each.event)]  # type: ignore[misc]
 
 
@@ -108,7 +108,7 @@ def is_tree(event: object) -> bool:
 
 
 async def test_a_run_goes_on_elsewhere_with_the_same_files(tmp_path: Path) -> None:
-    work, store = checkout(tmp_path), MemoryStore()
+    work, store = checkout(tmp_path), MemoryPool()
     write = call("write", path="src/new.py", text="a\r\n")
     command = call("run", path="made", text="\0\1")
     here, place = await engine_at(
@@ -136,7 +136,7 @@ async def test_a_run_goes_on_elsewhere_with_the_same_files(tmp_path: Path) -> No
 
 
 async def test_a_call_that_was_cut_left_nothing_elsewhere_and_the_run_knows(tmp_path: Path) -> None:
-    work, store, gate = checkout(tmp_path), MemoryStore(), Gate()
+    work, store, gate = checkout(tmp_path), MemoryPool(), Gate()
     command = call("run", path="made", text="1")
     here, place = await engine_at(
         *(tmp_path / "a", store, work, "r1", calls(command)), tools=WritingTools(gate)
@@ -158,7 +158,7 @@ async def test_a_call_that_was_cut_left_nothing_elsewhere_and_the_run_knows(tmp_
 
 
 async def test_what_only_reads_keeps_nothing(tmp_path: Path) -> None:
-    work, store = checkout(tmp_path), MemoryStore()
+    work, store = checkout(tmp_path), MemoryPool()
     here, place = await engine_at(
         tmp_path / "a", store, work, "r1", calls(call("look")), says("seen")
     )
@@ -172,7 +172,7 @@ async def test_what_only_reads_keeps_nothing(tmp_path: Path) -> None:
 async def test_what_is_written_in_the_background_is_kept_when_the_run_is_let_go_of(
     tmp_path: Path,
 ) -> None:
-    work, store = checkout(tmp_path), MemoryStore()
+    work, store = checkout(tmp_path), MemoryPool()
     here, place = await engine_at(tmp_path / "a", store, work, "r1", asks("Which?"))
     machine = await here.start(definition(), input="tidy", id="r1")
     await machine.settled()
@@ -185,7 +185,7 @@ async def test_what_is_written_in_the_background_is_kept_when_the_run_is_let_go_
 
 
 async def test_a_fork_has_the_files_of_its_point(tmp_path: Path) -> None:
-    work, store = checkout(tmp_path), MemoryStore()
+    work, store = checkout(tmp_path), MemoryPool()
     one, two = (call("run", path=name, text=name) for name in ("one", "two"))
     here, place = await engine_at(
         tmp_path / "a", store, work, "r1", calls(one), calls(two), asks("Which?")
@@ -204,7 +204,7 @@ async def test_a_fork_has_the_files_of_its_point(tmp_path: Path) -> None:
 
 
 async def test_a_result_is_pushed_before_the_run_ends(tmp_path: Path) -> None:
-    work, store = checkout(tmp_path), MemoryStore()
+    work, store = checkout(tmp_path), MemoryPool()
     command = call("run", path="made", text="1")
     here, _ = await engine_at(
         *(tmp_path / "a", store, work, "r1", calls(command), says("done")), push="result"
@@ -222,7 +222,7 @@ async def test_a_result_is_pushed_before_the_run_ends(tmp_path: Path) -> None:
 
 
 async def test_a_push_that_fails_is_told_in_the_run_which_ends_all_the_same(tmp_path: Path) -> None:
-    work, store = checkout(tmp_path), MemoryStore()
+    work, store = checkout(tmp_path), MemoryPool()
     git(work, "commit", "--quiet", "--allow-empty", "--message", "Another")
     git(work, "push", "--quiet", "origin", "main:result")
     git(work, "reset", "--quiet", "--hard", "HEAD~1")
@@ -242,7 +242,7 @@ async def test_a_push_that_fails_is_told_in_the_run_which_ends_all_the_same(tmp_
 
 
 async def test_a_run_is_stopped_while_a_call_works_on_files(tmp_path: Path) -> None:
-    work, store, gate = checkout(tmp_path), MemoryStore(), Gate()
+    work, store, gate = checkout(tmp_path), MemoryPool(), Gate()
     here, _ = await engine_at(
         *(tmp_path / "a", store, work, "r1", calls(call("write", path="x", text="1"))),
         tools=WritingTools(gate),
@@ -256,7 +256,7 @@ async def test_a_run_is_stopped_while_a_call_works_on_files(tmp_path: Path) -> N
 
 
 async def test_a_repository_on_the_disk_takes_a_word_of_its_own(tmp_path: Path) -> None:
-    work, store = checkout(tmp_path), MemoryStore()
+    work, store = checkout(tmp_path), MemoryPool()
     with pytest.raises(UserMistake, match="own disk"):
         await opened_place(store, store, "r1", placement(work), tmp_path / "a")
 
@@ -264,7 +264,7 @@ async def test_a_repository_on_the_disk_takes_a_word_of_its_own(tmp_path: Path) 
 async def test_what_a_run_of_a_repository_changed_is_not_looked_for_on_this_machine(
     tmp_path: Path,
 ) -> None:
-    work, store = checkout(tmp_path), MemoryStore()
+    work, store = checkout(tmp_path), MemoryPool()
     here, _ = await engine_at(
         tmp_path / "a",
         store,
@@ -283,7 +283,7 @@ async def test_what_a_run_of_a_repository_changed_is_not_looked_for_on_this_mach
 async def test_a_store_that_does_not_say_where_a_run_belongs_is_told_by_the_run(
     tmp_path: Path,
 ) -> None:
-    work, store = checkout(tmp_path), MemoryStore()
+    work, store = checkout(tmp_path), MemoryPool()
     write = call("write", path="x", text="1")
     here, _ = await engine_at(tmp_path / "a", store, work, "r1", calls(write), asks("Which?"))
     machine = await here.start(definition(), input="tidy", id="r1")
@@ -299,7 +299,7 @@ async def test_a_store_that_does_not_say_where_a_run_belongs_is_told_by_the_run(
         await take_up(LocalEngine(elsewhere, store.beside()), None, "r1")  # type: ignore[arg-type]
 
 
-class Mortal(MemoryStore):
+class Mortal(MemoryPool):
     """A store whose process dies with so many appends: before the last of them is kept."""
 
     lives = 1_000

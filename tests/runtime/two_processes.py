@@ -8,13 +8,13 @@ import pytest
 from deadline import DEADLINE_S as DEADLINE_S
 from deadline import wait_until
 from postgres_kit import lives
+from support.memory_pool import MemoryPool
 
 from midstream.runtime.storage import Store
-from midstream.store.memory import MemoryStore
 from midstream.store.postgres.store import PostgresStore
 from midstream.store.sqlite import SqliteStore
 
-AnyStore: TypeAlias = MemoryStore | SqliteStore | PostgresStore
+AnyStore: TypeAlias = MemoryPool | SqliteStore | PostgresStore
 
 
 class Place:
@@ -22,7 +22,7 @@ class Place:
 
     def __init__(self, folder: Path, kind: str, address: str = "") -> None:
         self._address = address
-        self._first = MemoryStore() if kind == "memory" else None
+        self._first = MemoryPool() if kind == "memory" else None
         self._path = folder / "journal.db"
         self._opened: list[AnyStore] = []
         self.sockets = None if kind == "memory" else Path(f"{self._path}.d")
@@ -41,7 +41,7 @@ class Place:
 
     def kill(self, store: Store) -> None:
         """Let an owner die as a killed process does."""
-        if isinstance(store, MemoryStore):
+        if isinstance(store, MemoryPool):
             store.die()
             return
         assert isinstance(store, SqliteStore | PostgresStore)

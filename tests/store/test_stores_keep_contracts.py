@@ -1,9 +1,10 @@
-"""Both stores keep the whole contract of the port."""
+"""Both stores keep the whole contract of the port, and so does the pool that tests of workers use."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from support.memory_pool import MemoryPool
 from support.store_contracts import Another, Cut, PoolContract, StoreContract
 
 from midstream.runtime.storage import Store
@@ -11,10 +12,12 @@ from midstream.store.memory import MemoryStore
 from midstream.store.sqlite import SqliteStore
 
 
-class TestMemoryStore(StoreContract, PoolContract):
+class _InMemory:
+    made: Callable[[], MemoryStore] = MemoryStore
+
     @pytest.fixture
     def store(self) -> MemoryStore:
-        return MemoryStore()
+        return type(self).made()
 
     @pytest.fixture
     def journal(self, store: MemoryStore) -> MemoryStore:
@@ -34,6 +37,14 @@ class TestMemoryStore(StoreContract, PoolContract):
             store.die()
 
         return die
+
+
+class TestMemoryStore(_InMemory, StoreContract):
+    pass
+
+
+class TestMemoryPool(_InMemory, StoreContract, PoolContract):
+    made = MemoryPool
 
 
 class TestSqliteStore(StoreContract):

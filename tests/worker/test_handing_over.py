@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.memory_pool import MemoryPool
 from worker_kit import FLOW, engine_on, offered, sleeping
 
 import midstream
@@ -10,12 +11,11 @@ from midstream.core.events import RunStarted
 from midstream.language.errors import UserMistake
 from midstream.runtime.engine.hand_over import hand_over
 from midstream.runtime.storage import Mail, Placement
-from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import Gate, JumpingClock, ScriptedModel, asks, define, says
 
 
 async def test_a_run_that_is_handed_over_has_begun_and_nothing_of_it_was_done() -> None:
-    store = MemoryStore()
+    store = MemoryPool()
     engine = engine_on(store)  # a model that is asked would say that it has no line for it
     place = Placement(host="there", queue="slow", user="ann")
     id = await hand_over(engine, define(FLOW), place, input="tidy")
@@ -31,7 +31,7 @@ async def test_a_run_that_is_handed_over_has_begun_and_nothing_of_it_was_done() 
 
 
 async def test_a_run_that_waits_for_a_person_is_offered_once_something_is_sent_to_it() -> None:
-    store = MemoryStore()
+    store = MemoryPool()
     engine = engine_on(store, asks("Which?"))
     machine = await engine.start(define(FLOW), input="tidy")
     await machine.settled()
@@ -43,7 +43,7 @@ async def test_a_run_that_waits_for_a_person_is_offered_once_something_is_sent_t
 
 
 async def test_a_run_that_is_halted_waits_for_a_person() -> None:
-    store, gate = MemoryStore(), Gate()
+    store, gate = MemoryPool(), Gate()
     engine = engine_on(store, says("one ", gate=gate))
     machine = await engine.start(define(FLOW), input="tidy")
     await gate.reached()
@@ -54,7 +54,7 @@ async def test_a_run_that_is_halted_waits_for_a_person() -> None:
 
 
 async def test_a_run_that_is_left_at_work_is_offered_at_once() -> None:
-    store, gate = MemoryStore(), Gate()
+    store, gate = MemoryPool(), Gate()
     engine = engine_on(store, says("one ", gate=gate))
     machine = await engine.start(define(FLOW), input="tidy")
     await gate.reached()
@@ -65,7 +65,7 @@ async def test_a_run_that_is_left_at_work_is_offered_at_once() -> None:
 
 async def test_a_run_that_waits_for_a_time_is_offered_by_then() -> None:
     clock = JumpingClock()
-    store = MemoryStore(clock.now)
+    store = MemoryPool(clock.now)
     engine = engine_on(store, clock=clock)
     resting = {"states": [{"name": "start", "wait": {"seconds": 3600}}, {"name": "stop"}]}
     machine = await engine.start(define(resting))
@@ -80,7 +80,7 @@ async def test_a_run_that_waits_for_a_time_is_offered_by_then() -> None:
 
 
 async def test_a_fork_that_nobody_has_run_is_offered_to_nobody() -> None:
-    store = MemoryStore()
+    store = MemoryPool()
     engine = engine_on(store)
     id = await hand_over(engine, define(FLOW), Placement(), input="tidy")
     await store.fork(id, 9, "forked")
@@ -89,7 +89,7 @@ async def test_a_fork_that_nobody_has_run_is_offered_to_nobody() -> None:
 
 
 async def test_a_worker_gets_nothing_that_it_refuses() -> None:
-    store = MemoryStore()
+    store = MemoryPool()
     engine = engine_on(store)
     first = await hand_over(engine, define(FLOW), Placement(), input="tidy")
     second = await hand_over(engine, define(FLOW), Placement(), input="tidy")
@@ -99,6 +99,13 @@ async def test_a_worker_gets_nothing_that_it_refuses() -> None:
     assert await offered(store, refuses={workspace: "not trusted"}) == []
 
 
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers share what is kept in memory."""
+    monkeypatch.setattr("midstream.store.memory.MemoryStore", MemoryPool)
+
+
+@pytest.mark.usefixtures("shared")
 async def test_a_program_begins_a_run_for_workers_and_follows_it(tmp_path: Any) -> None:
     opening = midstream.open(tmp_path, model=ScriptedModel(), journal=":memory:")
     async with opening as engine:
@@ -112,15 +119,18 @@ async def test_a_program_begins_a_run_for_workers_and_follows_it(tmp_path: Any) 
         assert (run.is_here, again.id, run.status) == (False, run.id, "running")
 
 
-async def test_a_file_has_no_workers(tmp_path: Any) -> None:
-    journal = tmp_path / "journal.db"
+@pytest.mark.parametrize("journal", ["journal.db", ":memory:"])
+async def test_what_is_of_one_machine_has_no_workers(tmp_path: Any, journal: str) -> None:
+    if journal != ":memory:":
+        journal = str(tmp_path / journal)
     opening = midstream.open(tmp_path, model=ScriptedModel(), journal=journal)
     async with opening as engine:
-        with pytest.raises(UserMistake, match="file of this machine"):
+        with pytest.raises(UserMistake, match="of this machine alone"):
             await engine.start(FLOW | {"workflow_name": "talk"}, "tidy", queue="default")
         assert await engine.runs() == []
 
 
+@pytest.mark.usefixtures("shared")
 async def test_functions_of_a_program_are_in_no_worker(tmp_path: Any) -> None:
     flow = {
         "workflow_name": "own",

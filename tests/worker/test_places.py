@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.memory_pool import MemoryPool
 from support.repositories import checkout, contents, git, head_of, url_of
 from worker_kit import FLOW, Working, engine_on, offered
 
@@ -20,7 +21,6 @@ from midstream.runtime.engine.owner import Owner
 from midstream.runtime.places import folder_of, name_of, place_of
 from midstream.runtime.ports import ToolContext
 from midstream.runtime.storage import Mail, Placement
-from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import asks, call, calls, define
 from midstream.tools.base import Tool
 from midstream.tools.user_tools import as_tool
@@ -55,7 +55,7 @@ def writing() -> Tool:
 
 
 async def handed_over(
-    store: MemoryStore, state: Path, work: Path, *tools: Tool, push: str = "", input: str = "tidy"
+    store: MemoryPool, state: Path, work: Path, *tools: Tool, push: str = "", input: str = "tidy"
 ) -> str:
     """Return the id of a run of a repository that workers are to go on with."""
     placement = Placement(repository=url_of(work), commit=head_of(work), push=push)
@@ -83,7 +83,7 @@ def writes(text: str) -> Any:
 
 
 async def test_a_run_of_a_folder_goes_on_on_its_host_alone(tmp_path: Path) -> None:
-    store = MemoryStore()
+    store = MemoryPool()
     engine = engine_on(store.beside())
     engine.world = msgspec.structs.replace(engine.world, workspace=tmp_path)
     id = await hand_over(engine, define(FLOW), Placement(host="a"), input="tidy")
@@ -98,7 +98,7 @@ async def test_a_run_of_a_folder_goes_on_on_its_host_alone(tmp_path: Path) -> No
 async def test_a_run_of_a_commit_goes_on_on_another_machine_with_its_files(
     tmp_path: Path, machine: Machine
 ) -> None:
-    work, store = checkout(tmp_path), MemoryStore()
+    work, store = checkout(tmp_path), MemoryPool()
     trusts = (url_of(work),)
     id = await handed_over(store, machine("client"), work, writing(), push="result")
     assert places(tmp_path / "client" / "state") == []
@@ -129,7 +129,7 @@ async def test_a_repository_with_files_of_its_own_is_for_workers_that_trust_it(
     tmp_path: Path, machine: Machine
 ) -> None:
     files = {".midstream/roles/own.json": '{"own": {"level": "base"}}'}
-    work, store = checkout(tmp_path, files), MemoryStore()
+    work, store = checkout(tmp_path, files), MemoryPool()
     state = machine("a")
     await handed_over(store, state, work)
     async with Working(store.beside(), "Done.", trusts=("https://*",)) as one:
@@ -142,7 +142,7 @@ async def test_a_repository_with_files_of_its_own_is_for_workers_that_trust_it(
 
 def test_files_of_a_repository_that_is_not_trusted_are_not_read(tmp_path: Path) -> None:
     work = checkout(tmp_path, {".midstream/roles/own.json": '{"own": {"level": "base"}}'})
-    folders = Folders(Owner(MemoryStore()), lambda engine: None)
+    folders = Folders(Owner(MemoryPool()), lambda engine: None)
     with pytest.raises(NotTrusted, match="not told to trust") as caught:
         folders._made(work, trusts=False)
 
@@ -153,7 +153,7 @@ def test_files_of_a_repository_that_is_not_trusted_are_not_read(tmp_path: Path) 
 async def test_a_call_is_made_in_the_runs_own_folder_and_a_taken_one_is_not_made_again(
     tmp_path: Path, machine: Machine
 ) -> None:
-    work, store = checkout(tmp_path), MemoryStore()
+    work, store = checkout(tmp_path), MemoryPool()
     state = machine("a")
     ids = [await handed_over(store, state, work, writing()) for _ in range(2)]
     script = (writes("one"), "Done.", writes("one"), "Done.")

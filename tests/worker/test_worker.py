@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from deadline import DEADLINE_S
+from support.memory_pool import MemoryPool
 from worker_kit import FLOW, Working, engine_on, offered, sleeping
 
 import midstream
@@ -24,7 +25,6 @@ from midstream.runtime.engine.open_run import opened
 from midstream.runtime.engine.remote import RemoteMachine
 from midstream.runtime.ports import ToolContext
 from midstream.runtime.storage import Mail, Placement
-from midstream.store.memory import MemoryStore
 from midstream.system.offloop import in_thread
 from midstream.testing.fakes import Gate, JumpingClock, Scripted, asks, call, define, says
 from midstream.tools.base import Tool
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def handed_over(
-    store: MemoryStore,
+    store: MemoryPool,
     folder: Path,
     *tools: Tool,
     flow: dict[str, Any] = FLOW,
@@ -56,17 +56,17 @@ async def handed_over(
     return await hand_over(engine, definition, Placement(), input=input)
 
 
-async def followed(store: MemoryStore, id: str) -> RemoteMachine:
+async def followed(store: MemoryPool, id: str) -> RemoteMachine:
     """Return a run as another process holds it."""
     return await RemoteMachine.attached(store, id, sockets=None, clock=SystemClock())
 
 
-async def stands(store: MemoryStore, id: str) -> Run:
+async def stands(store: MemoryPool, id: str) -> Run:
     return await opened(store, id)
 
 
 async def test_a_run_goes_to_its_end_and_nothing_of_it_stays(folder: Path) -> None:
-    store = MemoryStore()
+    store = MemoryPool()
     id = await handed_over(store, folder)
     async with Working(store.beside(), "Done.") as one:
         await one.log.saying("let_go", "finished")
@@ -79,7 +79,7 @@ async def test_a_run_goes_to_its_end_and_nothing_of_it_stays(folder: Path) -> No
 
 
 async def test_a_run_that_asks_has_no_process_until_it_is_answered(folder: Path) -> None:
-    store = MemoryStore()
+    store = MemoryPool()
     id = await handed_over(store, folder)
     async with Working(store.beside(), asks("Which?"), "That one.") as one:
         await one.log.saying("let_go", "waits for a person")
@@ -114,7 +114,7 @@ class Launched:
 
 
 async def test_an_approval_is_given_from_elsewhere(folder: Path) -> None:
-    store, launched = MemoryStore(), Launched(needs_approval=True)
+    store, launched = MemoryPool(), Launched(needs_approval=True)
     id = await handed_over(store, folder, launched.tool)
     script = (call("launch", count=3), "Done.")
     async with Working(store.beside(), *script, tools=[launched.tool]) as one:
@@ -130,7 +130,7 @@ async def test_an_approval_is_given_from_elsewhere(folder: Path) -> None:
 
 
 async def test_words_from_another_process_halt_a_reply_in_a_worker(folder: Path) -> None:
-    store, gate = MemoryStore(), Gate()
+    store, gate = MemoryPool(), Gate()
     id = await handed_over(store, folder)
     async with Working(store.beside(), says("one ", gate=gate), "Renamed.") as one:
         await gate.reached()
@@ -144,7 +144,7 @@ async def test_words_from_another_process_halt_a_reply_in_a_worker(folder: Path)
 
 
 async def test_what_a_killed_worker_had_goes_on_with_another(folder: Path) -> None:
-    store, gate = MemoryStore(), Gate()
+    store, gate = MemoryPool(), Gate()
     ids = {await handed_over(store, folder, input=f"job {n}") for n in range(5)}
     async with Working(store.beside(), *[says("one ", gate=gate) for _ in ids]) as first:
         await first.log.saying("taken", times=5)
@@ -158,7 +158,7 @@ async def test_what_a_killed_worker_had_goes_on_with_another(folder: Path) -> No
 
 
 async def test_a_call_that_may_have_happened_is_asked_about_on_any_machine(folder: Path) -> None:
-    store, gate = MemoryStore(), Gate()
+    store, gate = MemoryPool(), Gate()
     launched = Launched(gate)
     id = await handed_over(store, folder, launched.tool)
     script = (call("launch", count=3),)
@@ -178,7 +178,7 @@ async def test_a_call_that_may_have_happened_is_asked_about_on_any_machine(folde
 async def test_a_run_that_kills_its_workers_is_suspended_and_goes_on_with_a_person(
     folder: Path,
 ) -> None:
-    store = MemoryStore()
+    store = MemoryPool()
     id = await handed_over(store, folder)
     for _ in range(5):
         gate = Gate()
@@ -205,7 +205,7 @@ async def test_a_run_that_died_with_five_owners_is_suspended_though_it_went_on_a
 
 async def test_a_far_time_is_waited_for_by_nobody(folder: Path) -> None:
     clock = JumpingClock()
-    store = MemoryStore(clock.now)
+    store = MemoryPool(clock.now)
     resting = {"states": [{"name": "start", "wait": {"seconds": 3600}}, {"name": "stop"}]}
     id = await handed_over(store, folder, flow=resting)
     async with Working(store.beside(), clock=clock) as one:
@@ -218,7 +218,7 @@ async def test_a_far_time_is_waited_for_by_nobody(folder: Path) -> None:
 
 async def test_a_near_time_is_waited_for(folder: Path) -> None:
     clock = JumpingClock()
-    store = MemoryStore(clock.now)
+    store = MemoryPool(clock.now)
     resting = {"states": [{"name": "start", "wait": {"seconds": 5}}, {"name": "stop"}]}
     await handed_over(store, folder, flow=resting)
     async with Working(store.beside(), clock=clock) as one:
@@ -233,7 +233,7 @@ async def test_a_near_time_is_waited_for(folder: Path) -> None:
 
 
 async def test_who_leaves_lets_what_is_under_way_end_and_begins_nothing(folder: Path) -> None:
-    store, gate = MemoryStore(), Gate()
+    store, gate = MemoryPool(), Gate()
     launched = Launched(gate)
     id = await handed_over(store, folder, launched.tool)
     script = (call("launch", count=3), "Never asked for.")
@@ -261,7 +261,7 @@ async def test_who_leaves_lets_what_is_under_way_end_and_begins_nothing(folder: 
 async def test_a_call_that_a_reply_asks_for_while_it_leaves_is_made_and_not_asked_about(
     folder: Path,
 ) -> None:
-    store, gate, launched = MemoryStore(), Gate(), Launched()
+    store, gate, launched = MemoryPool(), Gate(), Launched()
     id = await handed_over(store, folder, launched.tool)
     reply = Scripted(pieces=("I launch.",), calls=(call("launch", count=3),), gate=gate)
     async with Working(store.beside(), reply, tools=[launched.tool]) as first:
@@ -278,7 +278,7 @@ async def test_a_call_that_a_reply_asks_for_while_it_leaves_is_made_and_not_aske
 
 
 async def test_asked_twice_it_leaves_at_once(folder: Path) -> None:
-    store, gate = MemoryStore(), Gate()
+    store, gate = MemoryPool(), Gate()
     id = await handed_over(store, folder)
     async with Working(store.beside(), says("one ", gate=gate)) as one:
         await gate.reached()
@@ -296,7 +296,7 @@ async def test_a_folder_that_nobody_has_trusted_is_refused_and_left_alone(folder
     own = folder / ".midstream" / "workflows"
     own.mkdir(parents=True)
     (own / "own.json").write_text('{"workflow_name": "own", "states": []}', encoding="utf-8")
-    store = MemoryStore()
+    store = MemoryPool()
     id = await handed_over(store, folder)
     async with Working(store.beside(), "Done.") as one:
         await one.log.saying("refused", "midstream trust")
@@ -313,7 +313,7 @@ async def test_a_folder_that_nobody_has_trusted_is_refused_and_left_alone(folder
 
 
 async def test_a_folder_that_is_not_there_is_refused(folder: Path) -> None:
-    store = MemoryStore()
+    store = MemoryPool()
     await handed_over(store, folder)
     await in_thread(folder.rmdir)
     async with Working(store.beside()) as one:
@@ -321,7 +321,7 @@ async def test_a_folder_that_is_not_there_is_refused(folder: Path) -> None:
 
 
 async def test_a_run_whose_end_cannot_be_journaled_is_left_alone_for_a_while(folder: Path) -> None:
-    class Failing(MemoryStore):
+    class Failing(MemoryPool):
         trouble: Exception | None = None
 
         async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
@@ -329,9 +329,9 @@ async def test_a_run_whose_end_cannot_be_journaled_is_left_alone_for_a_while(fol
                 raise self.trouble
             await super().append(run, expected, facts)
 
-    store, gate = MemoryStore(), Gate()
+    store, gate = MemoryPool(), Gate()
     failing = Failing()
-    failing._open(store._contents)
+    failing.join(store)
     id = await handed_over(store, folder)
     async with Working(failing, says("Done.", gate=gate)) as one:
         await gate.reached()
@@ -345,7 +345,7 @@ async def test_a_run_whose_end_cannot_be_journaled_is_left_alone_for_a_while(fol
 
 
 async def test_no_more_runs_are_taken_than_there_is_room_for(folder: Path) -> None:
-    store, gate = MemoryStore(), Gate()
+    store, gate = MemoryPool(), Gate()
     for n in range(3):
         await handed_over(store, folder, input=f"job {n}")
     script = [says("Done.", gate=gate) for _ in range(3)]
@@ -360,7 +360,7 @@ async def test_no_more_runs_are_taken_than_there_is_room_for(folder: Path) -> No
 
 
 async def test_it_says_how_it_is(folder: Path) -> None:
-    store = MemoryStore()
+    store = MemoryPool()
     await handed_over(store, folder)
     async with Working(store.beside(), "Done.") as one:
         await one.log.saying("let_go", "finished")

@@ -46,6 +46,6 @@ def test_of_a_file_it_is_said_that_no_workers_share_it(
     assert exit_code([command]) == 2
     said = capfd.readouterr().err
     assert said.startswith(
-        "midstream: Workers share a journal in PostgreSQL, and this one is a file"
+        "midstream: Workers share a journal in PostgreSQL, and this one is of this machine alone"
     )
     assert "MIDSTREAM_JOURNAL=postgresql://" in said

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from support.memory_pool import MemoryPool
+
 from midstream.app.assembly import parts
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.storage import WorkerInfo
-from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import FakeTools, JumpingClock, ScriptedModel, fake_world
 from midstream.worker.worker import Leaving, Worker
 
@@ -20,7 +21,7 @@ FLOW: dict[str, Any] = {
 
 
 def engine_on(
-    store: MemoryStore,
+    store: MemoryPool,
     *script: Any,
     tools: FakeTools | None = None,
     clock: JumpingClock | None = None,
@@ -36,7 +37,7 @@ async def sleeping(clock: JumpingClock) -> None:
         await asyncio.sleep(0)
 
 
-async def offered(store: MemoryStore, **how: Any) -> list[str]:
+async def offered(store: MemoryPool, **how: Any) -> list[str]:
     """Return the ids of the runs that a worker beside would get now. It gives them back as it got them."""
     beside = store.beside()
     host = how.pop("host", "here")
@@ -74,7 +75,7 @@ class Working:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: MemoryPool,
         *script: Any,
         tools: Sequence[Any] = (),
         clock: JumpingClock | None = None,

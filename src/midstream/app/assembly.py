@@ -254,7 +254,7 @@ def _turns(
         return None
     from midstream.models.rate_limits import RateLimits
     from midstream.runtime.storage import Pool
-    from midstream.store.memory import MemoryStore
+    from midstream.store.memory import Supplies
 
     people: dict[str, str] = {}
 
@@ -265,8 +265,8 @@ def _turns(
             people[run] = user_name(os.environ) if placed is None else placed.user
         return people[run]
 
-    pool = store if isinstance(store, Pool) else MemoryStore()
-    return RateLimits(config.rates, pool.admit, person=person, clock=clock, environ=os.environ).turn
+    admit = store.admit if isinstance(store, Pool) else Supplies().admit
+    return RateLimits(config.rates, admit, person=person, clock=clock, environ=os.environ).turn
 
 
 def _agents(config: ConfigManager) -> "ExternalAgents | None":

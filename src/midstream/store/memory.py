@@ -4,12 +4,10 @@
 consoles, of a crash (`die`) and of what comes after it need no disk.
 """
 
-import asyncio
 import contextlib
 import hashlib
 import math
 import time
-from collections import Counter, defaultdict
 from collections.abc import (
     AsyncGenerator,
     Callable,
@@ -20,7 +18,6 @@ from collections.abc import (
     Sequence,
 )
 from heapq import nlargest
-from typing import Any
 
 import msgspec
 
@@ -28,21 +25,15 @@ from midstream.core.notices import Envelope
 from midstream.language.errors import ContentsMissing
 from midstream.runtime.ports import completed
 from midstream.runtime.storage import (
-    GOES_ON,
     MATCHES,
     NO_PAGES,
     PAGE,
-    SUSPECT,
     Claim,
     KeptRun,
     Mail,
     Place,
-    Placement,
     Rate,
     RunKind,
-    Taken,
-    WorkerInfo,
-    fits,
 )
 from midstream.store.encoding import bodies_of, mail_body
 from midstream.store.refusals import (
@@ -57,7 +48,7 @@ from midstream.store.refusals import (
     owned,
     taken,
 )
-from midstream.store.threads import Calls, Notes
+from midstream.store.threads import Calls
 from midstream.views.listing import Standing, Summary, named_like, summarised
 
 
@@ -106,12 +97,6 @@ class _Contents:
         self.blobs: dict[str, bytes] = {}
         self.owners: dict[str, MemoryStore] = {}
         self.owners_made = 0
-        self.placements: dict[str, Placement] = {}
-        self.epochs: dict[str, int] = {}
-        self.deaths: dict[str, tuple[int, int]] = {}
-        self.dues: dict[str, float] = {}
-        self.workers: dict[str, WorkerInfo] = {}
-        self.supplies: dict[str, tuple[float, float]] = {}
 
     def living(self, run: str) -> str:
         """Return the living owner of a run, "" for nobody."""
@@ -119,7 +104,7 @@ class _Contents:
         return owner if owner in self.owners else ""
 
 
-_NOBODY = "nobody"
+NOBODY = "nobody"
 """As an owner: a dead one's run was taken up and let go of again before anything was appended."""
 
 
@@ -134,14 +119,13 @@ def _id(kept: KeptRun) -> str:
 class MemoryStore:
     """See `midstream.runtime.storage.Store`."""
 
-    def __init__(self, now: Callable[[], float] = time.time) -> None:
+    def __init__(self) -> None:
         self.is_lasting = False
-        self._now = now
         self._open(_Contents())
 
     def beside(self) -> "MemoryStore":
         """Return another owner of the same contents."""
-        other = MemoryStore(self._now)
+        other = MemoryStore()
         other._open(self._contents)
         return other
 
@@ -154,9 +138,7 @@ class MemoryStore:
     def _open(self, contents: _Contents) -> None:
         self._contents = contents
         self._is_closed = False
-        self._offered_at = 0.0
-        self._calls, self._written, self._offers = Calls(), Calls(), Calls()
-        self._notes = Notes()
+        self._calls, self._written = Calls(), Calls()
         contents.owners_made += 1
         self._me = f"memory{contents.owners_made}"
         self._cut: dict[str, int] = {}
@@ -253,7 +235,6 @@ class MemoryStore:
             is_foreign=run.is_foreign,
             owner=self._contents.living(id),
             was_cut=id in self._contents.leases and not self._contents.living(id),
-            placement=self._contents.placements.get(id),
         )
 
     async def fork(self, source: str, at: int, id: str) -> int:
@@ -264,8 +245,6 @@ class MemoryStore:
         self._add(id, _Run(facts, ends))
         self._contents.runs[id].parent = source
         self._contents.runs[id].parent_seq = seq
-        if source in self._contents.placements:
-            self._contents.placements[id] = self._contents.placements[source]
         return seq
 
     async def adopt(
@@ -306,12 +285,9 @@ class MemoryStore:
         for key in [key for key in contents.mails if key[0] == run]:
             del contents.mails[key]
             contents.delivered.discard(key)
-        of_runs: tuple[dict[str, Any], ...] = (
-            *(contents.runs, contents.leases, contents.snapshots, contents.placements),
-            *(contents.epochs, contents.deaths, contents.dues),
-        )
-        for kept in of_runs:
-            kept.pop(run, None)
+        del contents.runs[run]
+        contents.leases.pop(run, None)
+        contents.snapshots.pop(run, None)
         self._changed()
 
     async def appends(self, run: str, after: int = 0) -> list[int]:
@@ -387,128 +363,28 @@ class MemoryStore:
         contents = self._contents
         owner = contents.leases.get(run, "")
         if owner == self._me:
-            return self._claimed(run, was_cut=self._is_cut(run))
+            return Claim(was_cut=self._is_cut(run))
         if contents.living(run):
             raise owned(run, owner)
         contents.leases[run] = self._me
-        contents.epochs[run] = contents.epochs.get(run, 0) + 1
-        contents.placements.setdefault(run, Placement())
         self._cut.pop(run, None)
         if owner:
             self._cut[run] = self._length(run)
-            if owner != _NOBODY:
-                self._count_death(run)
         self._changed()
-        return self._claimed(run, was_cut=bool(owner))
-
-    def _claimed(self, run: str, *, was_cut: bool) -> Claim:
-        deaths = self._contents.deaths.get(run, (0, 0))[0]
-        return Claim(was_cut=was_cut, epoch=self._contents.epochs[run], deaths=deaths)
-
-    def _count_death(self, run: str) -> None:
-        deaths, at = self._contents.deaths.get(run, (0, 0))
-        length = self._length(run)
-        deaths = 1 if deaths and length - at >= GOES_ON else deaths + 1
-        self._contents.deaths[run] = deaths, length
+        return Claim(was_cut=bool(owner))
 
     async def release(self, run: str, due_at: float | None = None) -> None:
-        """Let go of a run that is ours."""
+        """Let go of a run that is ours. When it is due is forgotten: no worker shares this store."""
         self._refuse_closed()
         if self._contents.leases.get(run) == self._me:
-            self._let_go(run, due_at)
+            self._let_go(run)
             self._changed()
 
-    def _let_go(self, run: str, due_at: float | None = None) -> None:
+    def _let_go(self, run: str) -> None:
         if self._is_cut(run):
-            self._contents.leases[run] = _NOBODY
+            self._contents.leases[run] = NOBODY
         else:
             del self._contents.leases[run]
-            self._contents.deaths.pop(run, None)
-        self._contents.dues.pop(run, None)
-        if due_at is not None:
-            self._contents.dues[run] = due_at
-
-    # --- workers ----------------------------------------------------------------------------------
-
-    host = ""
-
-    async def assign(self, run: str, placement: Placement) -> None:
-        """Say where a run belongs."""
-        self._refuse_closed()
-        self._contents.placements[run] = placement
-
-    async def take(self, worker: WorkerInfo, limit: int) -> list[Taken]:
-        """Claim and return runs that are owed something and that this worker may take."""
-        taken: list[Taken] = []
-        while len(taken) < limit and (id := self._next_for(worker)) is not None:
-            claim = await self.claim(id)
-            taken.append(Taken(kept=self._kept(id, self._contents.runs[id]), claim=claim))
-        return taken
-
-    def _next_for(self, worker: WorkerInfo) -> str | None:
-        contents = self._contents
-        places = defaultdict(Placement, contents.placements)
-        users = Counter(places[run].user for run in contents.leases if contents.living(run))
-        has_suspect = any(
-            owner == self._me and self._is_suspect(run) for run, owner in contents.leases.items()
-        )
-        fitting = (
-            (users[places[id].user], run.summary().updated_at, id)
-            for id, run in contents.runs.items()
-            if self._is_owed(id, run)
-            and fits(worker, places[id], run.summary().workspace, id)
-            and not (has_suspect and self._is_suspect(id))
-        )
-        return min(fitting, default=(0, 0.0, None))[2]
-
-    def _is_suspect(self, run: str) -> bool:
-        """Return whether a run has died with three owners, one it was not yet taken from included."""
-        died = self._contents.leases.get(run, _NOBODY) not in (*self._contents.owners, _NOBODY)
-        return self._contents.deaths.get(run, (0, 0))[0] + died >= SUSPECT
-
-    def _is_owed(self, id: str, run: _Run) -> bool:
-        contents = self._contents
-        if run.summary().is_over or contents.living(id) or run.is_foreign:
-            return False
-        is_cut, is_due = id in contents.leases, self._now() >= contents.dues.get(id, math.inf)
-        return is_cut or is_due or any(mail.run == id for mail in self._undelivered())
-
-    async def offered(self, timeout_s: float) -> None:
-        """Return once anything was written, or in time."""
-        since, self._offered_at = self._offered_at, self._now()
-        due = [at - self._offered_at for at in self._contents.dues.values() if at > since]
-        await self._offers.rung(0.0 if self._is_closed else min(timeout_s, *due, timeout_s))
-
-    async def announce(self, worker: WorkerInfo) -> None:
-        """Say that this owner is a worker."""
-        self._refuse_closed()
-        self._contents.workers[self._me] = worker
-
-    async def workers(self) -> list[WorkerInfo]:
-        """Return the workers that live, the oldest first."""
-        contents = self._contents
-        living = [worker for me, worker in contents.workers.items() if me in contents.owners]
-        runs: dict[str, list[str]] = {}
-        for run, owner in contents.leases.items():
-            runs.setdefault(owner, []).append(run)
-        return [msgspec.structs.replace(w, runs=tuple(runs.get(w.owner, ()))) for w in living]
-
-    async def admit(self, wanted: Mapping[str, Rate], amount: float = 1.0) -> float:
-        """Take from all of the supplies, or from none."""
-        self._refuse_closed()
-        now, left = self._now(), dict[str, float]()
-        for name, rate in wanted.items():
-            kept, at = self._contents.supplies.get(name, (rate.burst, now))
-            left[name] = min(rate.burst, kept + (now - at) * rate.per_minute / 60) - amount
-        lacking = [-left[name] / rate.per_minute * 60 for name, rate in wanted.items()]
-        if (wait := max(lacking, default=0.0)) > 0:
-            return wait
-        self._contents.supplies.update({name: (rest, now) for name, rest in left.items()})
-        return 0.0
-
-    def now(self) -> float:
-        """Return the time of this process."""
-        return self._now()
 
     def _is_cut(self, run: str) -> bool:
         """Return whether a run of ours was cut and nothing was appended to it since."""
@@ -533,19 +409,6 @@ class MemoryStore:
         self._refuse_closed()
         if owner in self._contents.owners:
             self._contents.owners[owner]._calls.ring()
-
-    async def tell(self, owner: str, note: str) -> None:
-        """Tell an owner something that is kept nowhere."""
-        self._refuse_closed()
-        if owner in self._contents.owners:
-            self._contents.owners[owner]._notes.tell(note)
-
-    @contextlib.contextmanager
-    def told(self) -> Iterator[asyncio.Queue[str]]:
-        """Give what this owner is told."""
-        with self._notes.heard() as notes:
-            notes.put_nowait("")
-            yield notes
 
     async def rings(self) -> AsyncGenerator[None, None]:
         """Yield whenever this owner was called."""
@@ -608,7 +471,7 @@ class MemoryStore:
             return
         leases = self._contents.leases
         for run in [run for run, owner in leases.items() if owner == self._me]:
-            self._let_go(run, 0.0)
+            self._let_go(run)
         self.die()
         self._changed()
 
@@ -622,4 +485,23 @@ class MemoryStore:
 
     def _note(self) -> None:
         self._written.ring()
-        self._offers.ring()
+
+
+class Supplies:
+    """How much is left of what is given out at a rate, in this process; see `storage.Pool.admit`."""
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._left: dict[str, tuple[float, float]] = {}
+
+    async def admit(self, wanted: Mapping[str, Rate], amount: float = 1.0) -> float:
+        """Take from all of the supplies and return 0, or from none and return when to ask again."""
+        now, left = self._now(), dict[str, float]()
+        for name, rate in wanted.items():
+            kept, at = self._left.get(name, (rate.burst, now))
+            left[name] = min(rate.burst, kept + (now - at) * rate.per_minute / 60) - amount
+        lacking = [-left[name] / rate.per_minute * 60 for name, rate in wanted.items()]
+        if (wait := max(lacking, default=0.0)) > 0:
+            return wait
+        self._left.update({name: (rest, now) for name, rest in left.items()})
+        return 0.0

@@ -14,12 +14,12 @@ def pool_of(store: Store) -> Pool:
     """Return a store as one that workers share.
 
     Raises:
-        UserMistake: it is a file, which is one machine's.
+        UserMistake: it is of one machine.
     """
     if isinstance(store, Pool):
         return store
     raise UserMistake(
-        "Workers share a journal in PostgreSQL, and this one is a file of this machine.",
+        "Workers share a journal in PostgreSQL, and this one is of this machine alone.",
         hint="Set MIDSTREAM_JOURNAL=postgresql://..., as docs/many_machines.md says.",
     )
 
