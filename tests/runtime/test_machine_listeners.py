@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 
 import pytest
-from deadline import DEADLINE_S, until
+from deadline import DEADLINE_S, jump, until
 from machine_kit import PLAIN, RESUMING, at_rest, rounds, running, scene
 
 from midstream.core.events import AnyFact
@@ -100,6 +100,33 @@ async def test_a_listener_that_raises_is_named_and_goes_on_hearing(error: BaseEx
         assert len(failed) == 4
         assert all(type(error).__name__ in notice.error for notice in failed)
         assert {notice.listener.rpartition(".")[2] for notice in failed} == {"plain", "awaited"}
+
+
+async def test_a_listener_hears_the_rest_although_the_machine_stood_still_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(emitter, "DRAIN_S", DEADLINE_S / 3)
+    heard: list[str] = []
+    is_last, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def listen(envelope: Envelope) -> None:
+        is_last.set()
+        await may_go_on.wait()
+        heard.append(envelope.type)
+
+    async with scene(PLAIN, "Done.") as here:
+        here.machine.on("run_finished", listen)
+        await here.machine.start()
+        ending = asyncio.create_task(here.machine.wait())
+        await is_last.wait()
+        await rounds()
+        jump(DEADLINE_S / 3)
+        await rounds()
+        may_go_on.set()
+        await ending
+
+        assert heard == ["run_finished"]
+        assert here.told.of(ListenerFailed) == []
 
 
 async def test_listeners_that_hang_are_left_behind_and_named(

@@ -33,6 +33,7 @@ from midstream.core.todo import TodoItem
 from midstream.language.errors import MidstreamError, UserMistake, did_you_mean
 from midstream.language.names import Json, Policy
 from midstream.safety.sanitize import sanitized
+from midstream.system.offloop import still_working
 from midstream.views.answer_forms import answer_in
 from midstream.views.calls_in_words import question_heading
 
@@ -192,8 +193,7 @@ class Session:
 
         Words that are on their way are still said.
         """
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=SAYS_WITHIN_S)
+        await still_working(self._tasks, SAYS_WITHIN_S)
         for task in (*self._tasks, *self._asking.values(), self._following, self._turn):
             if task is not None:
                 task.cancel()

@@ -32,7 +32,7 @@ from midstream.core.events import Usage
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble, clip
 from midstream.language.names import Json
 from midstream.runtime.ports import ExternalListener, ExternalPrompt, ModelReply
-from midstream.system.offloop import unless_stopped
+from midstream.system.offloop import still_working, unless_stopped
 
 MAX_ASKING: Final = 64
 """Requests of the agent that may be open at once."""
@@ -169,7 +169,7 @@ class Conversation:
     async def gone(self) -> WorldTrouble:
         """Return why the program is gone; it and all it started are ended first."""
         # What it wrote last says why.
-        await asyncio.wait(self._tasks[1:], timeout=_LAST_WORDS_S)
+        await still_working(self._tasks[1:], _LAST_WORDS_S)
         process, words = self._process, self._words()
         await self.end()
         name = self.launch.name
@@ -338,7 +338,7 @@ class Conversation:
             self._peer.send("session/cancel", acp.SessionRequest(session_id=self.session))
         # What it has had us begin, such as writing a file, is done or undone before we are.
         ends = {answer, *turn.asking}
-        await asyncio.wait(ends, timeout=self._patience.cancel_s)
+        await still_working(ends, self._patience.cancel_s)
         if not answer.done():
             await self.end()
         if left := [each for each in turn.asking if not each.done()]:

@@ -18,7 +18,7 @@ from midstream.core.notices import AnyNotice, Envelope, ListenerFailed, Notice
 from midstream.runtime.ports import Clock, Listener
 from midstream.runtime.user_words import readable
 from midstream.safety.redaction import Redactor
-from midstream.system.offloop import in_thread
+from midstream.system.offloop import in_thread, still_working
 
 QUEUE_LIMIT = 10_000
 """Events a listener may lag behind before its notices are dropped. Facts are never dropped."""
@@ -108,17 +108,14 @@ class RunEvents:
         for stream in self._streams:
             stream.put(None)
         working = {each.task: each for each in self._listeners if each.task is not None}
-        if not working:
-            return
         for listener in working.values():
             listener.put(None)
-        _, late = await asyncio.wait(working, timeout=DRAIN_S)
+        late = await still_working(working, DRAIN_S)
         for task in late:
             task.cancel()
             self._complain(working[task].failed("it was still busy when the run had ended"))
-        if late:
-            # Those that can be cancelled have one round to be; who refuses that too is let go.
-            await asyncio.wait(late, timeout=DRAIN_S)
+        # Those that can be cancelled have one round to be; who refuses that too is let go.
+        await still_working(late, DRAIN_S)
 
     def _tap_failed(self, envelope: Envelope, error: Exception) -> None:
         """Say that the tap raised, unless it raised over hearing just that."""

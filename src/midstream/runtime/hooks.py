@@ -33,6 +33,7 @@ from midstream.runtime.json_values import kept_call
 from midstream.runtime.ports import Hooks, World
 from midstream.runtime.redact_results import cleaned_call
 from midstream.runtime.text_limits import kept, short
+from midstream.system.offloop import still_working
 
 BEFORE_TOOL = "PreToolUse"
 AFTER_TOOL = "PostToolUse"
@@ -235,7 +236,7 @@ class HookListener:
             return
         self._waiting.put_nowait(None)
         try:
-            await asyncio.wait({self._task}, timeout=CLOSING_S)
+            await still_working({self._task}, CLOSING_S)
         finally:
             self._task.cancel()
-        await asyncio.wait({self._task}, timeout=CLOSING_S)
+        await still_working({self._task}, CLOSING_S)

@@ -40,6 +40,7 @@ from midstream.runtime.effects import (
 )
 from midstream.runtime.emitter import RunEvents
 from midstream.runtime.ports import Clock, Handlers, World
+from midstream.system.offloop import still_working
 
 if TYPE_CHECKING:
     from midstream.runtime.file_watch import FileWatch
@@ -343,7 +344,7 @@ class InFlight:
     async def cleaned_up(self) -> None:
         """Return once all it is to wait for has ended, or `CLOSING_S` seconds have passed."""
         if self._closing:
-            await asyncio.wait(tuple(self._closing), timeout=CLOSING_S)
+            await still_working(self._closing, CLOSING_S)
 
 
 def _is_external(effect: AskModel, run: Run) -> bool:

@@ -7,10 +7,13 @@ would hang the exit.
 import asyncio
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+Work = TypeVar("Work", bound=asyncio.Future[Any])
+
+_PARTS: Final = 20
 
 
 async def in_thread(work: Callable[[], T], *, name: str = "midstream-worker") -> T:
@@ -70,6 +73,20 @@ def _carried(error: BaseException) -> BaseException:
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__}: {error}").with_traceback(error.__traceback__)
+
+
+async def still_working(tasks: Collection[Work], within_s: float) -> set[Work]:
+    """Return those of some tasks that have not ended in so many seconds, as soon as none is left.
+
+    What a machine stands still for is hardly counted, whatever its clock says (a virtual machine that is
+    paused, a container that is frozen): what is waited for does not run then, either. So the wait has
+    parts, of which each counts as long as it was to be.
+    """
+    late = set(tasks)
+    for _ in range(_PARTS):
+        if late:
+            _, late = await asyncio.wait(late, timeout=within_s / _PARTS)
+    return late
 
 
 async def unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> T | None:

@@ -16,7 +16,7 @@ from midstream.core.events import RunRecovered
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError
 from midstream.runtime.storage import Store
-from midstream.system.offloop import in_thread
+from midstream.system.offloop import in_thread, still_working
 from midstream.telemetry.sending import (
     MOST_S,
     Collector,
@@ -90,10 +90,7 @@ class LiveTraces:
         self._is_closing = True
         self._wake.set()
         if self._task is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._flush_s):
-                    await asyncio.wait((self._task,))
-            is_late = not self._task.done()
+            is_late = bool(await still_working({self._task}, self._flush_s))
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             if is_late or self._waiting or self._figures:

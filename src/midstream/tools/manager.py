@@ -24,7 +24,7 @@ from midstream.runtime.ports import Review, ToolContext, ToolOutcome
 from midstream.safety.capability import SHOWN, Capability
 from midstream.safety.policy import Policy, Verdict, is_named, judged, kept_from, may_ask_about
 from midstream.safety.rules import covers, is_told_by_name
-from midstream.system.offloop import in_thread
+from midstream.system.offloop import in_thread, still_working
 from midstream.tools.base import Planned, Result, Stopped, Tool
 from midstream.tools.diagnostics import Diagnostics, Ran, Watch
 from midstream.tools.tool_text import capped, cleaned
@@ -384,7 +384,7 @@ async def _supervised(tool: Tool, arguments: dict[str, Json], context: ToolConte
             was_told = halt.done()
             stop.set()
             if not work.done() and was_told and tool.spec.effect == "once":
-                await asyncio.wait({work}, timeout=SOFT_STOP_S)
+                await still_working({work}, SOFT_STOP_S)
             was_cut = not work.done()
         finally:
             # The work first: a command that is cancelled is killed, not asked.

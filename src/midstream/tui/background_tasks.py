@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Coroutine
 from typing import Any, Final
 
 from midstream.language.errors import MidstreamError
+from midstream.system.offloop import still_working
 from midstream.tui.scrollback import Scrollback
 
 _LEAVING_S: Final = 2.0
@@ -39,10 +40,8 @@ class BackgroundTasks:
 
     async def ended(self) -> None:
         """Return when all of it has ended; what takes longer than two seconds is cancelled."""
-        if self._running:
-            _, late = await asyncio.wait(self._running, timeout=_LEAVING_S)
-            for task in late:
-                task.cancel()
+        for task in await still_working(self._running, _LEAVING_S):
+            task.cancel()
 
     def trouble(self, context: dict[str, Any]) -> None:
         """Show what went wrong on the loop, once: on stderr it would tear the screen."""

@@ -17,7 +17,7 @@ from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.runtime.ports import ToolOutcome
 from midstream.safety.redaction import Redactor
-from midstream.system.offloop import in_thread
+from midstream.system.offloop import in_thread, still_working
 from midstream.tools.mcp.mcp_tools import (
     MAX_TOOLS,
     BadOffer,
@@ -103,9 +103,9 @@ class Connection:
             return
         if self._client is None:
             task.cancel()
-        await asyncio.wait({task}, timeout=CLOSE_S)
+        await still_working({task}, CLOSE_S)
         task.cancel()
-        await asyncio.wait({task}, timeout=CLOSE_S)
+        await still_working({task}, CLOSE_S)
 
     async def _held(self, ready: "asyncio.Future[None]") -> None:
         """Hold the connection open until it is told to leave."""
