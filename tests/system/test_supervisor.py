@@ -6,9 +6,10 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
-from deadline import DEADLINE_S, until, wait_until
+from deadline import DEADLINE_S, Ahead, until, wait_until
 from toolbench import alive_in
 
 from midstream.system import process_tree, supervisor
@@ -161,6 +162,28 @@ async def test_a_command_that_nobody_waits_for_is_seen_to_its_end_however_late_i
 
     assert running.cancelled()
     assert alive_in(tmp_path) == []
+
+
+def test_what_was_killed_is_waited_for_although_the_machine_stood_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead, send = Ahead(), process_tree.send
+    killed: list[signal.Signals] = []
+
+    def late(which: signal.Signals, *whom: Any) -> object:
+        killed.append(which)
+        if len(killed) > 2:
+            return send(which, *whom)
+        ahead.by_s = 2 * DEADLINE_S
+        return ()
+
+    monkeypatch.setattr(process_tree, "send", late)
+    monkeypatch.setattr(supervisor, "time", ahead)
+    child = Child([SHELL, "-c", "sleep 1000; true"], folder=tmp_path, environment=ENVIRONMENT)
+    child.kill()
+
+    assert child.see_off(child.left()) == ()
+    child.end()
 
 
 def test_what_says_too_much_is_ended(tmp_path: Path) -> None:

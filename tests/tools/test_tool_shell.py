@@ -247,6 +247,24 @@ async def test_a_command_out_of_time_is_ended_with_all_it_started(
     assert alive_in(bench.context.workspace) == []
 
 
+async def test_a_machine_that_stands_still_takes_no_time_from_a_command_that_ends(
+    bench: Bench, ahead: Ahead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = tree.send
+
+    def sent(which: signal.Signals, *whom: Any) -> None:
+        send(which, *whom)
+        ahead.by_s += 3 * HOUR_S if which == signal.SIGINT else 0.0
+
+    monkeypatch.setattr(tree, "send", sent)
+    saves = "trap 'sleep 0.3; echo saved; exit 0' TERM"
+    command = f"trap '' INT; {saves}; echo ready; while :; do sleep 0.02; done"
+
+    outcome, text = await interrupted(bench, command)
+
+    assert (outcome, "saved" in text) == ("completed", True)
+
+
 @pytest.mark.parametrize(
     ("ignored", "command", "outcome", "words"),
     [

@@ -46,6 +46,8 @@ INHERITED: Final = None
 
 _CHUNK: Final = 65_536
 _TICK_S: Final = 0.02
+_LOOK_S: Final = 0.5
+"""What a look at what is left takes at most, on a machine that does not stand still."""
 _A_WEEK_S: Final = 7 * 86_400.0
 
 Wish: TypeAlias = Literal["", "stop", "kill"]
@@ -154,8 +156,7 @@ class Child:
         self._is_apart = is_apart
         self._first: tree.First | None = None
         self._plan: list[tuple[float, signal.Signals]] = []
-        self._killed_at: float | None = None
-        self._has_begun = self._has_exited = self._is_over = False
+        self._has_begun = self._is_killed = self._has_exited = self._is_over = False
         self._exit: int | None = None
         self._output: int | None = None
         self._wakes = wakes
@@ -277,7 +278,7 @@ class Child:
 
     def kill(self) -> None:
         """Plan to kill it, now."""
-        if self._killed_at is None:
+        if not self._is_killed:
             self._intend((time.monotonic(), SIGKILL))
             self.send_due()
 
@@ -292,15 +293,17 @@ class Child:
     def send_due(self) -> None:
         """Send what is due. SIGKILL is repeated: forks may race it."""
         leader = self.process.pid
-        while self._plan and self._plan[0][0] <= time.monotonic():
+        while self._plan and (late_s := time.monotonic() - self._plan[0][0]) >= 0:
             _, which = self._plan.pop(0)
+            # Between two signals there is all their time, however long the machine stood still before.
+            self._plan = [(at + late_s, each) for at, each in self._plan]
             if which == SIGKILL:
-                self._killed_at = self._killed_at or time.monotonic()
+                self._is_killed = True
             else:
                 # The sandbox's own two are not told softly: their end would kill the rest.
                 spared = () if self._first is None else (leader, self._first.pid)
                 tree.send(which, leader, self._tag, spared)
-        if self._killed_at is not None:
+        if self._is_killed:
             if self._first is not None:
                 self._first.kill()
             tree.send(SIGKILL, leader, self._tag)
@@ -312,14 +315,15 @@ class Child:
 
         `left` is what lives now; `meanwhile` is called after every look.
         """
-        is_late = False
-        while left and not is_late:
+        spent_s, looked_at = 0.0, time.monotonic()
+        while left and spent_s < KILL_S:
             self.send_due()
             self.wait(_TICK_S)
             meanwhile()
-            # Before the look: what still lives then has had all its time, however long we stood still.
-            is_late = self._killed_at is not None and time.monotonic() - self._killed_at > KILL_S
             left = self.left()
+            # On a machine that stood still what was killed did not get to its end, either.
+            spent_s += min(time.monotonic() - looked_at, _LOOK_S) if self._is_killed else 0.0
+            looked_at = time.monotonic()
         self._is_over = True
         if not tree.are_seen():
             tree.send(SIGKILL, self.process.pid, self._tag)
