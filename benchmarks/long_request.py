@@ -6,7 +6,7 @@ what a key would have waited for. The floor is the same for a conversation of on
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter, process_time
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from benchmarks.halt_in_terminal import serving
 from benchmarks.measuring import Figure, on_a_loop
 from midstream.core.conversation import Message, ToolCall, ToolResult, seen_by
+from midstream.core.events import Usage
 from midstream.models.api_client import AIAPIClient
 from midstream.runtime.ports import ModelRequest
 from midstream.testing.fakes import JumpingClock
@@ -30,6 +31,9 @@ class Quiet:
     thinking = status = text
 
     def calling(self) -> None:
+        """Hear nothing."""
+
+    def metered(self, used: Callable[[], Usage | None]) -> None:
         """Hear nothing."""
 
 

@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
@@ -20,6 +21,7 @@ from benchmarks.consoles.table import RIVALS, Console
 from benchmarks.consoles.wire import EverySpeech, Request, read_request
 from midstream.agents.external_agents import AcpAgents
 from midstream.agents.presets import PRESETS, version_of
+from midstream.core.events import Usage
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.names import Json, Outcome
 from midstream.runtime.ports import ExternalCall, ExternalPrompt, ModelReply, Permission
@@ -120,6 +122,9 @@ class Listener:
     def status(self, text: str) -> None:
         """Count a start."""
         self.starts += 1
+
+    def metered(self, used: Callable[[], Usage | None]) -> None:
+        """Leave it."""
 
     async def opened(self, session: str, *, is_new: bool) -> None:
         """Note the session."""

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 from midstream.agents import agent_process, presets
 from midstream.agents.external_agents import AcpAgents
 from midstream.agents.presets import PRESETS, Patience, resolve
+from midstream.core.events import Usage
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import AGENT_PRESETS, Outcome
 from midstream.runtime.ports import (
@@ -59,6 +60,9 @@ class Listener:
 
     def status(self, text: str) -> None:
         self.heard.append(("status", text))
+
+    def metered(self, used: Callable[[], Usage | None]) -> None:
+        self.used = used
 
     async def opened(self, session: str, *, is_new: bool) -> None:
         self.sessions.append((session, is_new))

@@ -141,9 +141,17 @@ def replies(text: str = "", *calls: inputs.RequestedCall, usage: e.Usage | None 
     )
 
 
-def fails(error: str = "the line is dead", shown: str = "") -> Step:
+def fails(
+    error: str = "the line is dead",
+    shown: str = "",
+    usage: e.Usage | None = None,
+    *,
+    is_broken: bool = False,
+) -> Step:
     """The model request the run is owed fails."""
-    return lambda run: inputs.ModelFailed(key=request_key(run), error=error, shown=shown)
+    return lambda run: inputs.ModelFailed(
+        key=request_key(run), error=error, shown=shown, is_broken=is_broken, usage=usage
+    )
 
 
 def call(name: str, problem: str = "", **arguments: Json) -> inputs.RequestedCall:
@@ -184,14 +192,16 @@ def says(
     policy: Policy | None = None,
     shown: str = "",
     has_calls: bool = False,
+    usage: e.Usage | None = None,
     **fields: Any,
 ) -> Step:
-    """The user says something, having seen `shown` of the reply under way."""
+    """The user says something, having seen `shown` of the reply under way, which had used as much."""
 
     def step(run: Run) -> inputs.UserSaid:
         seen: tuple[inputs.Shown, ...] = ()
-        if (shown or has_calls) and run.visit.turn is not None:
-            seen = (inputs.Shown(key=request_key(run), text=shown, has_calls=has_calls),)
+        if (shown or has_calls or usage) and run.visit.turn is not None:
+            key = request_key(run)
+            seen = (inputs.Shown(key=key, text=shown, has_calls=has_calls, usage=usage),)
         return inputs.UserSaid(
             id=id or f"in{run.seq}",
             to=spoken(text, run, question=question, is_unasked=True),

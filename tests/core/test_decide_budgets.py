@@ -1,7 +1,9 @@
 """Budgets, to the last of them: what is begun before one is used up is let end, nothing after."""
 
+import msgspec
 import pytest
 from decide_kit import (
+    Step,
     at,
     call,
     comes,
@@ -10,15 +12,27 @@ from decide_kit import (
     fails,
     flow,
     go,
+    keys,
     kinds,
     of,
     replies,
+    says,
     state,
     tell,
     within,
 )
 
-from midstream.core.events import BranchStarted, StateFailed, ToolCalled, ToolReturned, Usage
+from midstream.core import inputs
+from midstream.core.events import (
+    BranchStarted,
+    ReplyCut,
+    StateFailed,
+    ToolCalled,
+    ToolReturned,
+    Usage,
+)
+from midstream.core.pending import request_key
+from midstream.language.names import Policy
 from midstream.language.spec import Branch, Budget, Catch, ForEach, State
 
 USED = Usage(model="m", input_tokens=40, output_tokens=20)
@@ -46,6 +60,37 @@ def test_calls_that_use_up_a_budget_are_let_end() -> None:
     run, _ = go(run, within("one", done("call_1")), within("two", done("call_2")))
 
     assert run.status == "finished"
+
+
+@pytest.mark.parametrize("policy", ["interrupt", "steer"])
+def test_words_that_cut_a_reply_do_not_give_its_budget_back(policy: Policy) -> None:
+    limited = state("start", "dude", budget=Budget(tokens=100))
+    cut = msgspec.structs.replace(USED, is_estimate=True)
+
+    def again(number: int) -> Step:
+        return says("no", id=f"in{number}", policy=policy, shown="Once", usage=cut)
+
+    run, _ = tell(flow(limited, state("resume", next="$interrupted")), again(1))
+    assert keys(run)
+    run, _ = go(run, again(2))
+
+    assert run.usage.requests == (("dude", cut),) * 2
+    assert not keys(run)
+    assert [q.about for q in run.inbox.open_questions] == ["budget"]
+
+
+def test_what_a_lost_reply_used_counts_once_however_it_was_lost() -> None:
+    cut = msgspec.structs.replace(USED, is_estimate=True)
+    chat = define(flow(state("start", "dude")))
+    run, _ = tell(chat)
+    shown = inputs.ReplyCheckpoint(key=request_key(run), text="Once", so_far=cut)
+    died, facts = go(run, shown, inputs.Recovered())
+    failed, _ = go(run, fails(shown="Once", usage=cut))
+    asked_on, _ = go(run, fails(shown="Once", usage=cut, is_broken=True))
+
+    assert [fact.usage for fact in of(facts, ReplyCut)] == [cut]
+    for after in (died, failed, asked_on):
+        assert after.usage.requests == (("dude", cut),)
 
 
 def test_a_branch_that_would_use_more_fails_the_state_over_its_budget() -> None:

@@ -1,13 +1,14 @@
 """What the tests of the model side share: a listener that remembers, a clock that jumps."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from deadline import jump
 from support.openai_server import Gate, OpenAIServer
 
 from midstream.core.conversation import Message, ToolCall, ToolResult
+from midstream.core.events import Usage
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
 from midstream.models.api_client import AIAPIClient, Limits
@@ -52,6 +53,7 @@ class Ears:
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []
         self.first_words = asyncio.Event()
+        self.used: Callable[[], Usage | None] = lambda: None
 
     def text(self, delta: str) -> None:
         self.events.append(("text", delta))
@@ -65,6 +67,9 @@ class Ears:
 
     def status(self, text: str) -> None:
         self.events.append(("status", text))
+
+    def metered(self, used: Callable[[], Usage | None]) -> None:
+        self.used = used
 
     def heard(self, kind: str) -> list[str]:
         return [words for what, words in self.events if what == kind]

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+import httpx2
 import pytest
 from ai_kit import ADD, KEY, Ears, ask, called, client_of, said
 from hypothesis import HealthCheck, given, settings
@@ -20,6 +21,7 @@ from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Outcome
 from midstream.language.plan import plan_of
 from midstream.language.spec import ParsingTool, Role, ToolSpec
+from midstream.models.provider_errors import Backoff
 from midstream.runtime.agent import WorkflowAgent
 from midstream.runtime.ports import ModelRequest
 from midstream.testing.fakes import define
@@ -414,6 +416,52 @@ async def test_cancelling_in_mid_reply_hangs_up_and_what_was_heard_stays(dialect
 
     assert server.exchanges[0].client_left
     assert ears.words == "one "
+    used = ears.used()
+    assert used is not None
+    assert (used.is_estimate, used.output_tokens) == (True, 1)
+    assert 0 < used.input_tokens < 200
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_only_a_request_that_came_to_something_has_used_something(dialect: str) -> None:
+    broken, refused, unsent = Ears(), Ears(), Ears()
+    steps = [Fault(how="cut_mid", text="Once upon a time"), Fault(status=400, message="no")]
+    request = said(model=MODELS[dialect][0])
+    with SERVERS[dialect](steps) as server:
+        client = client_of("", environ_of(dialect, server.base_url))
+        for ears in (broken, refused):
+            with pytest.raises(MidstreamError):
+                await client.request(request, ears)
+        await client.aclose()
+    client = client_of("", environ_of(dialect, server.base_url), backoff=Backoff(attempts=1))
+    with pytest.raises(WorldTrouble):
+        await ask(client, request, unsent)
+
+    used = broken.used()
+    assert used is not None
+    assert (used.is_estimate, used.output_tokens) == (True, 4)
+    assert refused.used() is None
+    assert unsent.used() is None
+
+
+async def test_a_cut_reply_has_used_what_its_provider_counted_in_the_pieces_before() -> None:
+    counted = (
+        b'data: {"choices":[{"delta":{"content":"Once "}}],"usage":'
+        b'{"prompt_tokens":1000,"completion_tokens":3}}\n\n'
+    )
+
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        await request.aread()
+        return httpx2.Response(200, content=counted)
+
+    ears = Ears()
+    client = client_of("http://nowhere/v1", transport=httpx2.MockTransport(answer))
+    with pytest.raises(WorldTrouble, match="cut off"):
+        await ask(client, said(model="openai:gpt-5"), ears)
+
+    used = ears.used()
+    assert used is not None
+    assert (used.input_tokens, used.output_tokens, used.is_estimate) == (1000, 3, False)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

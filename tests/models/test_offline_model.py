@@ -1,11 +1,13 @@
 """The offline model plays the scene written for a moment, says what it is, and can be cut anywhere."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from midstream.core.conversation import Message, ToolCall, ToolResult
+from midstream.core.events import Usage
 from midstream.language.errors import AuthorMistake
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
@@ -42,6 +44,9 @@ class Ear:
 
     def status(self, text: str) -> None:
         raise AssertionError("the offline model waits for nothing")
+
+    def metered(self, used: Callable[[], Usage | None]) -> None:
+        self.used = used
 
 
 def request(**changes: Any) -> ModelRequest:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from machine_kit import PLAIN, RESUMING, START, at_rest, flow, rounds, running, scene
 
-from midstream.core.events import InputReceived, Interrupted
+from midstream.core.events import InputReceived, Interrupted, Usage
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import REQUEST_USERS_INPUT as ASK
@@ -36,6 +36,19 @@ async def test_the_same_id_many_times_at_once_is_one_line() -> None:
         assert len(set(map(repr, receipts))) == 1
         assert len(here.told.of(Interrupted)) == 1
         gate.open()
+
+
+async def test_what_a_reply_used_counts_also_where_words_cut_it() -> None:
+    gate, used = Gate(), Usage(model="m", input_tokens=40, output_tokens=2)
+    cut = msgspec.structs.replace(says("one ", "two", gate=gate, after=1), usage=used)
+    async with running(RESUMING, cut, "Done.") as here:
+        await gate.reached()
+        await here.machine.say("no")
+        await here.machine.wait()
+
+        assert here.run.usage.requests == (
+            ("dude", msgspec.structs.replace(used, is_estimate=True)),
+        )
 
 
 async def test_a_hundred_lines_at_once_each_end_in_exactly_one_way() -> None:

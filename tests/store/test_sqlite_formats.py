@@ -18,6 +18,7 @@ from midstream.core.events import (
     ReplyShown,
     RunStarted,
     ToolCalled,
+    usage_in,
 )
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
@@ -54,6 +55,8 @@ CHECKSUMS = {
     "10/journal.sql": "8ea0c342011d12b681172cc77429bb6b9d3136eccf3fb5222af535eb62672406",
     "11/export.jsonl": "dcbd5ab11bb2eaaf73f657d0fc9a9ce6e066141464771fc3fb0f1726c081b613",
     "11/journal.sql": "1b95f16a645cf7d401625fbcddb3cb5433d4d7d918af03eca4b2149a3ce9afa6",
+    "12/export.jsonl": "75bad8ec22fc5783250f2baabbb67c5e60d07a0a72c750f80eb847d40f5c103d",
+    "12/journal.sql": "fa83bf65286728cd192f2e9cc8584675d3bee5b8151cea7d0e0045801e39a4a9",
 }
 """What was released, in SHA-256. Lines are added here and never changed: old journals stay as they are."""
 
@@ -262,6 +265,15 @@ async def test_the_journal_of_the_eleventh_format_is_read_whole(tmp_path: Path) 
     calls = [each.event for each in told if isinstance(each.event, ToolCalled)]
     assert [call.external for call in calls] == ["once", "read"]
     assert run.sessions["claude"].id == "s1"
+
+
+async def test_the_journal_of_the_twelfth_format_is_read_whole(tmp_path: Path) -> None:
+    run, told = await read_golden(tmp_path, 12, "goldendd")
+
+    cut = {each.type for each in told if usage_in(each.event) is not None}
+    assert cut == {"interrupted", "reply_cut", "agent_failed"}
+    used = [(usage.input_tokens, usage.is_estimate) for _, usage in run.usage.requests]
+    assert used == [(900, True), (950, True), (990, False), (1000, True), (1010, True)]
 
 
 async def test_the_journal_of_the_first_format_goes_on(journal_path: Path) -> None:

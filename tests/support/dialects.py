@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from midstream.core.events import Usage
 from midstream.language.errors import MidstreamError
 from midstream.language.names import Json
 from midstream.models.api_client import AIAPIClient
@@ -125,6 +126,9 @@ class _Deaf:
         """Hear nothing."""
 
     def status(self, text: str) -> None:
+        """Hear nothing."""
+
+    def metered(self, used: Callable[[], Usage | None]) -> None:
         """Hear nothing."""
 
 

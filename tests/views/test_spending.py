@@ -6,15 +6,27 @@ from typing import Any
 import msgspec
 import pytest
 
-from midstream.core.costs import dollars
-from midstream.core.events import AgentResponded, CompactionEnded, Usage, WorkflowOutput
+from midstream.core.costs import dollars, in_words
+from midstream.core.events import (
+    AgentFailed,
+    AgentResponded,
+    AnyFact,
+    CompactionEnded,
+    Interrupted,
+    ReplyCut,
+    ReplyShown,
+    Usage,
+    WorkflowOutput,
+)
 from midstream.core.notices import Envelope
 from midstream.core.run import Run, RunUsage
 from midstream.language.spec import Budget, Definition, Workflow
 from midstream.views.cells import cells
+from midstream.views.listing import Summary, summarised
 from midstream.views.spending import (
     Spent,
     budget_lines,
+    estimated_words,
     grouped,
     price,
     spent_in,
@@ -48,6 +60,32 @@ def test_requests_are_summed_up_by_what_they_have_in_common() -> None:
     assert price(total_of(SOME)) == "at least $0.0223"
     assert unpriced_words(total_of(SOME)) == "1 request has no known price and is not included."
     assert unpriced_words(total_of(SOME[:2])) == ""
+
+
+def test_what_was_cut_off_counts_and_is_marked_as_a_guess() -> None:
+    usage = msgspec.structs.replace(SOME[0].usage, is_estimate=True)
+    facts: list[AnyFact] = [
+        Interrupted(epoch=1, text=None, agent="dude", usage=usage),
+        ReplyShown(agent="dude", text="Once", so_far=usage),
+        ReplyCut(agent="dude", partial="Once", usage=usage),
+        AgentFailed(agent="dude", error="lost"),
+        AgentResponded(agent="dude", text="Once", usage=SOME[1].usage),
+    ]
+    told = [Envelope(run="r", seq=n, at=1.0, event=fact) for n, fact in enumerate(facts)]
+    total = total_of(spent_in(told, name="role:dude"))
+
+    assert (total.requests, total.estimated) == (3, 2)
+    assert (price(total), in_words(total)) == ("~$0.0346", "~$0.0346")
+    assert estimated_words(total) == "~ 2 requests were cut off: what they used is an estimate."
+    rows = grouped(spent_in(told, name=""), lambda each: (each.agent,))
+    assert table(("agent",), rows, width=80)[1].split() == [
+        "dude",
+        "3",
+        "~3.6k",
+        "~1.0k",
+        "~$0.0346",
+    ]
+    assert summarised(Summary(), told[0]).estimated == 1
 
 
 def test_a_table_stands_in_columns_where_it_fits() -> None:

@@ -259,6 +259,7 @@ class Conversation:
         turn = self._turn = Turn(listener)
         self._heard()
         self._cost_before = self._cost
+        listener.metered(lambda: msgspec.structs.replace(self._usage(turn, {}), is_estimate=True))
         blocks: list[acp.ContentBlock] = [acp.TextContent(text=words)]
         if self._able.prompt_capabilities.image:
             blocks += [

@@ -4,6 +4,8 @@ The conversation is forked as a value, in memory: the run as it stands, with the
 is what the model is asked with. No fact is journaled, so nothing of it has to be taken back.
 """
 
+import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -11,10 +13,10 @@ from msgspec.structs import replace
 
 from midstream.app.switching import Switching
 from midstream.core.costs import Cost, in_words
-from midstream.core.events import WordsJoined
+from midstream.core.events import Usage, WordsJoined
 from midstream.core.fold.apply import apply
 from midstream.core.run import Run
-from midstream.language.errors import UserMistake
+from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.agent import WorkflowAgent
 from midstream.runtime.pictures import with_contents
 from midstream.runtime.ports import ModelRequest
@@ -60,9 +62,13 @@ class SideQuestions:
         # What tools need no yes, and what a run may use, does not matter here: it only speaks.
         request = await in_thread(partial(_request, machine.run, agent, question))
         request = await with_contents(request, world.blobs)
-        reply = await world.model.request(request, _Unheard())
-        asked = Cost() if reply.usage is None else Cost().and_also(reply.usage)
-        self.cost = self.cost.plus(asked)
+        heard = _Unheard()
+        try:
+            reply = await world.model.request(request, heard)
+        except (asyncio.CancelledError, MidstreamError):
+            self._count(heard.used())
+            raise
+        asked = self._count(reply.usage)
         answer = world.redactor.redacted(readable(reply.text)).strip()
         if not answer:
             raise UserMistake(
@@ -76,6 +82,12 @@ class SideQuestions:
             f"The conversation has not heard of this{cost}. /btw alone puts it into your line.",
             kind="note",
         )
+
+    def _count(self, usage: Usage | None) -> Cost:
+        """Return what one question cost, which is among what all of them did."""
+        asked = Cost() if usage is None else Cost().and_also(usage)
+        self.cost = self.cost.plus(asked)
+        return asked
 
     def take_over(self) -> None:
         """Put the last question and its answer into the editor, to be sent to the conversation."""
@@ -102,6 +114,13 @@ def _request(run: Run, agent: str, question: str) -> ModelRequest:
 
 class _Unheard:
     """Hears a reply as it streams; all of it is shown once it is there."""
+
+    def __init__(self) -> None:
+        self.used: Callable[[], Usage | None] = lambda: None
+
+    def metered(self, used: Callable[[], Usage | None]) -> None:
+        """Hear how to find out what the question has cost so far."""
+        self.used = used
 
     def text(self, delta: str) -> None:
         """Hear a piece of the words."""

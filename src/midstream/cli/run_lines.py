@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from midstream.cli.output import FAILED, FINISHED, PARKED
-from midstream.core.costs import costs, in_words
+from midstream.core.costs import costs, in_words, mark_of
 from midstream.core.events import FileWritten
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
@@ -154,7 +154,8 @@ def shown_lines(shown: Shown, *, now: float) -> list[str]:
     rows += [("not heard", mail.text or mail.kind) for mail in shown.mails]
     rows += [("refused", f"{mail.text}: the run has ended") for mail in shown.refused]
     cached = f" (of which {total.cached_tokens} from cache)" if total.cached_tokens else ""
-    tokens = f"{total.input_tokens} tokens in{cached}, {total.output_tokens} out"
+    mark = mark_of(total)
+    tokens = f"{mark}{total.input_tokens} tokens in{cached}, {mark}{total.output_tokens} out"
     rows.append(("cost", f"{in_words(total)}, {total.requests} requests, {tokens}"))
     if run.output is not None:
         rows.append(("output", _short(run.output)))
@@ -214,7 +215,7 @@ _OF_A_RUN: Final = (*("owner", "was_cut", "is_foreign", "seq", "parent", "parent
 _OF_A_QUESTION: Final = ("id", "number", "kind", "text", "agent", "branch", "choices", "schema")
 _OF_A_LANE: Final = ("state", "doing", "about", "until", "is_parked")
 _OF_COSTS: Final = (
-    *("requests", "input_tokens", "cached_tokens", "output_tokens", "usd", "unpriced"),
+    *("requests", "input_tokens", "cached_tokens", "output_tokens", "usd", "unpriced", "estimated"),
 )
 
 

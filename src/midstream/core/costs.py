@@ -16,7 +16,8 @@ from midstream.core.events import Usage
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """What a number of requests used. `usd` sums the known prices; `unpriced` requests had none.
 
-    `cached_tokens` of `input_tokens` came from a provider's cache.
+    `cached_tokens` of `input_tokens` came from a provider's cache. Of `estimated` requests, which were cut
+    off, the figures are guessed.
     """
 
     requests: int = 0
@@ -25,6 +26,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     usd: Decimal = Decimal(0)
     unpriced: int = 0
     cached_tokens: int = 0
+    estimated: int = 0
 
     def and_also(self, usage: Usage) -> "Cost":
         """Return this with one request more. Nobody gives tokens back, whatever a provider says."""
@@ -36,6 +38,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
             usd=self.usd + (price or 0),
             unpriced=self.unpriced + (price is None),
             cached_tokens=self.cached_tokens + max(usage.cached_tokens, 0),
+            estimated=self.estimated + usage.is_estimate,
         )
 
     def plus(self, other: "Cost", times: int = 1) -> "Cost":
@@ -47,6 +50,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
             usd=self.usd + times * other.usd,
             unpriced=self.unpriced + times * other.unpriced,
             cached_tokens=self.cached_tokens + times * other.cached_tokens,
+            estimated=self.estimated + times * other.estimated,
         )
 
 
@@ -77,11 +81,18 @@ def is_unknown(cost: Cost) -> bool:
 
 
 def in_words(cost: Cost) -> str:
-    """Return a price for a person: `$0.0123`, `<$0.0001`, `at least $0.0123`, or `cost unknown`."""
+    """Return a price for a person: `$0.0123`, `~$0.0123` where some of it is an estimate, `<$0.0001`,
+    `at least $0.0123`, or `cost unknown`.
+    """
     if is_unknown(cost):
         return "cost unknown"
-    price = dollars(cost.usd)
+    price = mark_of(cost) + dollars(cost.usd)
     return f"at least {price} ({cost.unpriced} unpriced)" if cost.unpriced else price
+
+
+def mark_of(cost: Cost) -> str:
+    """Return what stands before figures: `~` where some of them are estimates."""
+    return "~" if cost.estimated else ""
 
 
 def dollars(usd: Decimal) -> str:

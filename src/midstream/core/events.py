@@ -283,7 +283,8 @@ class Usage(
 ):
     """What one model request used. `cost_usd` is a decimal number as text, None when unknown.
 
-    `cached_tokens` of `input_tokens` the provider had in its cache: they cost less.
+    `cached_tokens` of `input_tokens` the provider had in its cache: they cost less. `is_estimate`: it was
+    cut off before the provider had counted; the tokens are guessed by the length of what was sent and came.
     """
 
     model: str
@@ -291,6 +292,7 @@ class Usage(
     output_tokens: int = 0
     cost_usd: str | None = None
     cached_tokens: int = 0
+    is_estimate: bool = False
 
     @property
     def price(self) -> Decimal | None:
@@ -300,6 +302,11 @@ class Usage(
         except InvalidOperation:
             return None
         return price if price.is_finite() and price >= 0 else None
+
+
+def usage_in(fact: object) -> Usage | None:
+    """Return what a request used whose end, or cut, a fact tells of; None where it tells of none."""
+    return getattr(fact, "usage", None)
 
 
 class AgentResponded(Fact, frozen=True, kw_only=True):
@@ -377,12 +384,16 @@ class CompactionEnded(Fact, frozen=True, kw_only=True):
 
 
 class AgentFailed(Fact, frozen=True, kw_only=True):
-    """The agent's turn ended without a reply. What was shown of it is kept as interrupted words."""
+    """The agent's turn ended without a reply. What was shown of it is kept as interrupted words.
+
+    `usage` is what the request had used by then.
+    """
 
     agent: str
     error: str
     hint: str = ""
     partial: str = ""
+    usage: Usage | None = None
 
 
 class ToolCalled(Fact, frozen=True, kw_only=True):
@@ -584,7 +595,7 @@ class Interrupted(Fact, frozen=True, kw_only=True):
     with the same epoch joined the halt; its `text` is the whole. `state` is where the run would have
     gone on; `partial` is what `agent` had already shown of its reply. `resumes`: it was about to go
     on in `state` where an earlier halt had cut it. `trouble`: nobody interrupted, an error of that
-    kind ends the state's work (`reason` says which).
+    kind ends the state's work (`reason` says which). `usage` is what the request that was cut had used.
     """
 
     epoch: int
@@ -596,29 +607,33 @@ class Interrupted(Fact, frozen=True, kw_only=True):
     reason: str = ""
     resumes: bool = False
     trouble: ErrorKind | None = None
+    usage: Usage | None = None
 
 
 class ReplyCut(Fact, frozen=True, kw_only=True):
     """The agent's streaming words were cut, and it is asked on with its next request.
 
     New words of the user join that; or the process died: `recovered`, and it is the same request once
-    more; or the stream broke off, for `reason`.
+    more; or the stream broke off, for `reason`. `usage` is what the request had used by then.
     """
 
     agent: str
     partial: str
     recovered: bool = False
     reason: str = ""
+    usage: Usage | None = None
 
 
 class ReplyShown(Fact, frozen=True, kw_only=True):
     """More of an agent's streaming reply was shown: the words that came since the last such fact.
 
     It is told a fifth of a second behind at most: a reply whose process dies is kept as far as it was seen.
+    `so_far` is what its request had used by then: it counts if nothing more is heard of it.
     """
 
     agent: str
     text: str
+    so_far: Usage | None = None
 
 
 class AgentPrompted(Fact, frozen=True, kw_only=True):

@@ -39,6 +39,7 @@ UPGRADES: dict[int, Upgrade] = {
     8: lambda fact: fact,
     9: lambda fact: fact,
     10: lambda fact: fact,
+    11: lambda fact: fact,
 }
 """For each older format: how one of its facts, as a JSON object, reads in the next format."""
 

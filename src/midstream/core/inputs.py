@@ -83,7 +83,7 @@ class ModelReplied(Input, frozen=True, kw_only=True):
 
 
 class ModelFailed(Input, frozen=True, kw_only=True):
-    """A model request failed for good. `shown` is what had been streamed of it.
+    """A model request failed for good. `shown` is what had been streamed of it, `usage` what it had used.
 
     `is_broken`: the world failed in the middle of the reply, so that it may be asked on from there.
     """
@@ -93,6 +93,7 @@ class ModelFailed(Input, frozen=True, kw_only=True):
     hint: str = ""
     shown: str = ""
     is_broken: bool = False
+    usage: Usage | None = None
 
 
 class HandlerReturned(Input, frozen=True, kw_only=True):
@@ -147,7 +148,7 @@ class ToolFinished(Input, frozen=True, kw_only=True):
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the reader had seen of a streaming reply when the input was made.
+    """What the reader had seen of a streaming reply when the input was made, and what it had used by then.
 
     `has_calls`: the model had begun to ask for a tool.
     """
@@ -155,13 +156,15 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     key: EffectKey
     text: str
     has_calls: bool = False
+    usage: Usage | None = None
 
 
 class ReplyCheckpoint(Input, frozen=True, kw_only=True):
-    """A reply still streams; `text` was shown of it since the last checkpoint."""
+    """A reply still streams; `text` was shown of it since the last checkpoint, and it has used `so_far`."""
 
     key: EffectKey
     text: str = ""
+    so_far: Usage | None = None
 
 
 class AgentOpened(Input, frozen=True, kw_only=True):

@@ -57,13 +57,16 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the run has used so far; `unpriced` requests have no known price."""
+    """What the run has used so far; `unpriced` requests have no known price, and `estimated` ones, which
+    were cut off, are guessed.
+    """
 
     usd: str
     requests: int
     input_tokens: int
     output_tokens: int
     unpriced: int
+    estimated: int = 0
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -216,6 +219,7 @@ def run_told(run: RunHandle, process: Process, receipt: Receipt | None = None) -
             input_tokens=total.input_tokens,
             output_tokens=total.output_tokens,
             unpriced=total.unpriced,
+            estimated=total.estimated,
         ),
         last_event=run.run.seq,
     )

@@ -269,6 +269,8 @@ class Events(Listening):
             self._is_empty = False
             self._model = told.message.model
             self._count(told.message.usage)
+            if self._heard.tokens is not None:  # what it says of the reply is of its beginning
+                self._heard.tokens = msgspec.structs.replace(self._heard.tokens, made=0)
         elif told.type == "content_block_start" and told.content_block is not None:
             self._begin(told.index, told.content_block)
         elif told.type == "content_block_delta" and told.delta is not None:
@@ -292,22 +294,23 @@ class Events(Listening):
         self._heard.think(delta.thinking)
         if delta.partial_json and index in self._calls:
             self._calls[index][1].append(delta.partial_json)
+            self._heard.argue(delta.partial_json)
 
     def _count(self, usage: _Usage | None) -> None:
         """Keep the newest numbers: those at the end stand for the whole, and need not tell all again."""
         told = {} if usage is None else msgspec.structs.asdict(usage)
         newer = {name: count for name, count in told.items() if count is not None and count >= 0}
-        self._used = msgspec.structs.replace(self._used, **newer)
-
-    def _sent(self) -> tuple[Iterable[tuple[str, list[str]]], Tokens | None]:
-        used, calls = self._used, self._calls.values()
+        self._used = used = msgspec.structs.replace(self._used, **newer)
         if used.input_tokens is None or used.output_tokens is None:
-            return calls, None
+            return
         written = used.cache_creation_input_tokens or 0
         read = used.cache_read_input_tokens or 0
-        return calls, Tokens(
+        self._heard.tokens = Tokens(
             sent=used.input_tokens + written + read,
             made=used.output_tokens,
             read=read,
             written=written,
         )
+
+    def _sent(self) -> tuple[Iterable[tuple[str, list[str]]], Tokens | None]:
+        return self._calls.values(), self._heard.tokens

@@ -14,11 +14,15 @@ import os
 import random
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from midstream.core.conversation import tokens_in
+from midstream.core.events import Usage
 from midstream.core.inputs import RequestedCall
+from midstream.core.pictures import LENGTH
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Effort
 from midstream.language.spec import ToolSpec
@@ -34,7 +38,7 @@ from midstream.models.endpoints import (
 )
 from midstream.models.http_stream import http_client
 from midstream.models.openai_chat import OpenAIModel
-from midstream.models.prices import load_soon, meant_by, usage_of
+from midstream.models.prices import load_soon, meant_by, usage_now, usage_of
 from midstream.models.provider_errors import (
     Backoff,
     Failed,
@@ -45,7 +49,7 @@ from midstream.models.provider_errors import (
     trouble_about,
     trouble_of,
 )
-from midstream.models.reply_stream import Answer, Heard, SentCall, Speaker
+from midstream.models.reply_stream import Answer, Heard, SentCall, Speaker, Tokens
 from midstream.runtime.ports import Clock, Model, ModelReply, ModelRequest, ReplyListener, Validator
 from midstream.safety.decoding import BadValue, clean, decode_arguments
 from midstream.system.offloop import in_thread
@@ -203,9 +207,12 @@ class AIAPIClient:
                 await self._turn(name, request.run, listener.status)
                 ends_at += time() - began  # it is no silence of the provider's
             heard = Heard(listener)
+            listener.metered(partial(_used, name, request, heard))
             outcome = await self._attempt(name, model, request, heard, ends_at)
             if not isinstance(outcome, Trouble):
                 return await self._reply(name, outcome, request, heard)
+            if heard.is_nothing:
+                heard.sent_chars = 0  # it came to nothing, and costs as much
             if request.pictures and heard.is_nothing and is_about_pictures(outcome):
                 # Else the conversation could not go on with this model, whatever is said to it.
                 self._blind.add(name)
@@ -376,6 +383,18 @@ class AIAPIClient:
         misfit = await in_thread(lambda: self._validator(arguments, spec.parameters))
         problem = f"The arguments of {name} do not fit its schema: {misfit}" if misfit else ""
         return RequestedCall(name=name, arguments=arguments, problem=problem)
+
+
+def _used(name: str, request: ModelRequest, heard: Heard) -> Usage | None:
+    """Return what a request has used until now, None where it is not out: guessed if nobody has counted."""
+    if not heard.sent_chars:
+        return None
+    shown = (request.pictures or {}).values()
+    # Pictures were sent as base64, and count as something else.
+    sent = heard.sent_chars - sum(-(-len(data) // 3) * 4 - LENGTH for data in shown)
+    told = heard.tokens or Tokens(sent=tokens_in(max(0, sent)), made=0)
+    tokens = msgspec.structs.replace(told, made=told.made or tokens_in(heard.chars))
+    return msgspec.structs.replace(usage_now(tokens, model=name), is_estimate=not told.made)
 
 
 def _shows_now(request: ModelRequest) -> bool:

@@ -78,6 +78,10 @@ class Listening(ABC):
         self._is_refusal = False
         self._model = ""
 
+    def sent(self, size: int) -> None:
+        """Take it that the request is out, which has so many bytes."""
+        self._heard.sent_chars = size
+
     @property
     def is_whole(self) -> bool:
         """Return whether the reply has ended, whatever may follow."""
@@ -186,8 +190,9 @@ async def converse(
     import httpx2
 
     parts = await in_thread(lambda: packed(body()), name="midstream-request")
-    content = parts[0] if len(parts) == 1 else _in_turn(parts)
-    length = {"content-length": str(sum(map(len, parts))), "content-type": "application/json"}
+    size = sum(map(len, parts))
+    length = {"content-length": str(size), "content-type": "application/json"}
+    content = _in_turn(parts, then=lambda: listening.sent(size))
     async with http.stream("POST", url, headers={**headers, **length}, content=content) as response:
         packing = response.headers.get("content-encoding", "").strip().lower()
         if packing not in ("", "identity"):
@@ -234,9 +239,10 @@ def packed(body: Iterable[bytes]) -> list[bytes]:
     return [*parts, b"".join(held)] if held else parts
 
 
-async def _in_turn(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
+async def _in_turn(parts: Sequence[bytes], then: Callable[[], None]) -> AsyncIterator[bytes]:
     for part in parts:
         yield part
+    then()
 
 
 async def slices(chunk: bytes) -> AsyncIterator[bytes]:

@@ -112,8 +112,11 @@ class OfflineModel:
             calls = (*calls, made)
         words = filled(scene.text, facts) or f"({', '.join(c.name for c in calls) or 'nothing'})"
         text = f"{LABEL} {words.strip()}"
+        said: list[str] = []
+        listener.metered(lambda: _usage(request.messages, "".join(said)))
         for piece in pieces(text):
             await self._sleep(self._pause_s)
+            said.append(piece)
             listener.text(piece)
         if calls:
             listener.calling()

@@ -310,7 +310,7 @@ class Chunks(Listening):
         chunk = decoded(data, _Chunk)
         if chunk.error is not None or chunk.object == "error":
             raise Refused(0, _json(data))
-        self._tokens = _tokens(chunk.usage) or self._tokens
+        self._heard.tokens = self._tokens = _tokens(chunk.usage) or self._tokens
         if chunk.choices is msgspec.UNSET and self._tokens is None:
             raise Failed("unreadable", "an event that does not belong to a reply")
         self._is_empty = False
@@ -366,6 +366,7 @@ class Chunks(Listening):
         sent = function.arguments
         if sent is not None:
             call.arguments.append(sent if isinstance(sent, str) else _encoded(sent).decode())
+            self._heard.argue(call.arguments[-1])
 
     def _known(self, delta: _CallDelta, function: _Function) -> _Call | None:
         """Return the call that is gone on with, None where another one begins.

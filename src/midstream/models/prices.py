@@ -177,6 +177,18 @@ def usage_of(tokens: Tokens | None, *, model: str, answered_as: str = "") -> Usa
     )
 
 
+def usage_now(tokens: Tokens, *, model: str) -> Usage:
+    """Return the same at once, without a cost before the prices are loaded."""
+    if _MODULE in sys.modules:
+        return usage_of(tokens, model=model)
+    return Usage(
+        model=model,
+        input_tokens=tokens.sent,
+        output_tokens=tokens.made,
+        cached_tokens=tokens.read,
+    )
+
+
 def _cost(tokens: Tokens, model: str, answered_as: str) -> str | None:
     from genai_prices import Usage as Counted
     from genai_prices import calc_price

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from midstream.core.conversation import GO_ON
+from midstream.core.conversation import GO_ON, length
 from midstream.core.pictures import Picture
 from midstream.models.encoded_messages import (
     Contents,
@@ -126,6 +126,7 @@ class LibraryModel:
         token = _WATCH.set(watch)
         opened: list[httpx2.Response] = []
         opened_token = _OPEN.set(opened)
+        heard.sent_chars = len(request.system) + sum(map(length, request.messages))
         try:
             async with model_request_stream(
                 self._model,
@@ -169,6 +170,8 @@ def _hear(event: "theirs.ModelResponseStreamEvent", heard: Heard) -> None:
             heard.think(text)
         case theirs.PartStartEvent(part=theirs.ToolCallPart()):
             heard.call()
+        case theirs.PartDeltaEvent(delta=theirs.ToolCallPartDelta(args_delta=str() as text)):
+            heard.argue(text)
         case _:
             pass
 

@@ -49,12 +49,19 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heard:
-    """What of a reply has been heard. `is_nothing` until its first words, thoughts or call."""
+    """What of a reply has been heard. `is_nothing` until its first words, thoughts or call.
 
-    __slots__ = ("_calls", "_listener", "_pieces", "is_nothing")
+    `sent_chars` are those of the request, 0 until it is out, `chars` those of the reply, with thoughts and
+    arguments of calls, `tokens` what the provider has counted of both so far.
+    """
+
+    __slots__ = ("_calls", "_listener", "_pieces", "chars", "is_nothing", "sent_chars", "tokens")
 
     def __init__(self, listener: ReplyListener) -> None:
         self.is_nothing = True
+        self.chars = 0
+        self.sent_chars = 0
+        self.tokens: Tokens | None = None
         self._calls = 0
         self._listener = listener
         self._pieces: list[str] = []
@@ -70,6 +77,7 @@ class Heard:
             return
         self.is_nothing = False
         text = clean(text)
+        self.chars += len(text)
         self._pieces.append(text)
         self._listener.text(text)
 
@@ -77,6 +85,7 @@ class Heard:
         """Let the listener hear a piece of the model's reasoning."""
         if text:
             self.is_nothing = False
+            self.chars += len(text)
             self._listener.thinking(clean(text))
 
     def call(self) -> None:
@@ -90,6 +99,10 @@ class Heard:
         if self._calls > MAX_CALLS:
             raise Failed("large", f"more than {MAX_CALLS} tool calls")
         self._listener.calling()
+
+    def argue(self, text: str) -> None:
+        """Hear a piece of a call's arguments."""
+        self.chars += len(text)
 
 
 Watch = Callable[[bytes], None]

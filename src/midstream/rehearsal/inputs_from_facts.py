@@ -176,13 +176,22 @@ def _of_effects(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inpu
             yield from _replies(run, here, fact, rest)
         case e.ReplyCut() if fact.reason and here.visit.turn is not None:
             yield inputs.ModelFailed(
-                key=key(request_key(here)), error=fact.reason, shown=fact.partial, is_broken=True
+                key=key(request_key(here)),
+                error=fact.reason,
+                shown=fact.partial,
+                is_broken=True,
+                usage=fact.usage,
             )
         case e.ReplyShown():
-            yield inputs.ReplyCheckpoint(key=key(request_key(here)), text=fact.text)
+            checkpoint = inputs.ReplyCheckpoint(key=key(request_key(here)), text=fact.text)
+            yield msgspec.structs.replace(checkpoint, so_far=fact.so_far)
         case e.AgentFailed() if here.visit.turn is not None:
             yield inputs.ModelFailed(
-                key=key(request_key(here)), error=fact.error, hint=fact.hint, shown=fact.partial
+                key=key(request_key(here)),
+                error=fact.error,
+                hint=fact.hint,
+                shown=fact.partial,
+                usage=fact.usage,
             )
         case e.ToolReturned():
             yield _finished(run, here, fact)
@@ -229,7 +238,7 @@ def _summaries(
     too_long = "x" * sum(map(length, run.contexts[run.compacting.context]))
     for text in ("", too_long):
         yield inputs.ModelReplied(key=key, text=text, usage=fact.usage)
-    yield inputs.ModelFailed(key=key, error=fact.reason, hint=fact.hint)
+    yield inputs.ModelFailed(key=key, error=fact.reason, hint=fact.hint, usage=fact.usage)
 
 
 def _hooked(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inputs.AnyInput]:
@@ -465,18 +474,21 @@ def _shown(
     run: Run, rest: Sequence[e.AnyFact], *, has_calls: bool = False
 ) -> tuple[inputs.Shown, ...]:
     """Return what was seen of every reply that streams: as the fact that cuts it says."""
-    cuts: dict[str, str] = {}
+    cuts: dict[str, tuple[str, e.Usage | None]] = {}
+    summary: e.Usage | None = None
     for fact in rest:
         if isinstance(fact, e.Interrupted | e.ReplyCut):
-            cuts.setdefault(fact.branch, fact.partial)
-    return tuple(
-        inputs.Shown(
-            key=_key_from(run, inner.branch.path, request_key(inner)),
-            text=cuts.get(inner.branch.path, ""),
-            has_calls=has_calls,
-        )
-        for inner in (run, *living(run))
-        if inner.visit.phase == "turn"
-        and inner.visit.turn is not None
-        and not inner.visit.turn.calls
-    )
+            cuts.setdefault(fact.branch, (fact.partial, fact.usage))
+        elif isinstance(fact, e.CompactionEnded):
+            summary = summary or fact.usage
+    shown = []
+    for inner in (run, *living(run)):
+        turn = inner.visit.turn
+        if inner.visit.phase == "turn" and turn is not None and not turn.calls:
+            text, usage = cuts.get(inner.branch.path, ("", None))
+            key = _key_from(run, inner.branch.path, request_key(inner))
+            shown.append(inputs.Shown(key=key, text=text, has_calls=has_calls, usage=usage))
+    if run.compacting is not None and summary is not None:
+        key = summary_key(run.compacting.number)
+        shown.append(inputs.Shown(key=key, text="", usage=summary))
+    return tuple(shown)

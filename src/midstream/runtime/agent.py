@@ -3,10 +3,11 @@
 That for a summary of older turns is made beside it: with the agent's own role and model, and no tool.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from midstream.core.append_only import is_read
 from midstream.core.conversation import GO_ON, USER, Message, ends_open, seen_by
+from midstream.core.events import Usage
 from midstream.core.guidance import system_message
 from midstream.core.run import Run, definition_of
 from midstream.core.summaries import SUMMARY_STATE, TRANSCRIPTS, asked_for_summary
@@ -165,3 +166,7 @@ class Quiet:
     def status(self, text: str) -> None:
         """Hear what the request is doing."""
         self._listener.status(text)
+
+    def metered(self, used: Callable[[], Usage | None]) -> None:
+        """Hear how to find out what the request has used so far."""
+        self._listener.metered(used)

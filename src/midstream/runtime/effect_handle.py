@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
+from midstream.core.events import Usage
 from midstream.core.inputs import EffectKey, Shown
 from midstream.core.notices import (
     AgentThinking,
@@ -14,6 +15,7 @@ from midstream.core.notices import (
     ToolProgress,
 )
 from midstream.core.run import OpenCall
+from midstream.runtime.json_values import kept_usage
 from midstream.runtime.text_limits import MAX_TEXT, ends_of
 from midstream.runtime.user_words import readable
 from midstream.safety.redaction import Redactor
@@ -41,6 +43,7 @@ class StreamingEffect:
         "_shown",
         "_shown_chars",
         "_thoughts",
+        "_used",
         "_words",
         "agent",
         "checkpoint",
@@ -76,6 +79,7 @@ class StreamingEffect:
         self._held: list[AnyNotice] = []
         self._is_holding = False
         self._is_closed = False
+        self._used: Callable[[], Usage | None] | None = None
 
     @property
     def is_closed(self) -> bool:
@@ -85,7 +89,14 @@ class StreamingEffect:
     def shown(self) -> Shown:
         """Return what a reader has seen of the reply, of an endless one its ends."""
         text = ends_of("".join(self._shown))
-        return Shown(key=self.key, text=text, has_calls=self.has_calls)
+        return Shown(key=self.key, text=text, has_calls=self.has_calls, usage=self.used())
+
+    def used(self) -> Usage | None:
+        """Return what the request has used so far, None where its model does not say."""
+        try:
+            return None if self._used is None else kept_usage(self._used())
+        except Exception:  # an adapter's: what it cannot say holds up no halt
+            return None
 
     @property
     def words(self) -> str:
@@ -186,6 +197,10 @@ class StreamingEffect:
     def calling(self) -> None:
         """Hear that the model has begun to ask for a tool."""
         self.has_calls = True
+
+    def metered(self, used: Callable[[], Usage | None]) -> None:
+        """Hear how to find out what the request has used so far."""
+        self._used = used
 
     def status(self, text: str) -> None:
         """Hear what the request is doing."""

@@ -97,7 +97,9 @@ async def ask_model(
     except MidstreamError as error:
         what, hint = short(error.what, world.redactor), short(error.hint, world.redactor)
         is_broken = isinstance(error, WorldTrouble) and flight.has_begun
-        answer = inputs.ModelFailed(key=effect.key, error=what, hint=hint, is_broken=is_broken)
+        answer = inputs.ModelFailed(
+            key=effect.key, error=what, hint=hint, is_broken=is_broken, usage=flight.used()
+        )
     except EDGE as error:
         if not is_for_us(error):
             raise

@@ -8,7 +8,7 @@ Before and after, the files of the workspace are looked at: what it changes with
 import asyncio
 import secrets
 from collections import defaultdict
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from midstream.core import inputs
 from midstream.core.conversation import Message, ToolCall
-from midstream.core.events import HookRan
+from midstream.core.events import HookRan, Usage
 from midstream.core.pending import AskModel, ReviewCall, call_key, review_key
 from midstream.core.run import OpenCall, Run
 from midstream.language.errors import REPORT_BUG, MidstreamError, UserMistake, WorldTrouble
@@ -176,6 +176,10 @@ class ExternalTurn:
     def status(self, text: str) -> None:
         """Hear what the program is doing, such as starting."""
         self._flight.status(text)
+
+    def metered(self, used: Callable[[], Usage | None]) -> None:
+        """Hear how to find out what the prompt has used so far."""
+        self._flight.metered(used)
 
     # --- what it does ---------------------------------------------------------------------------
 
@@ -472,7 +476,9 @@ async def ask_external(
     except MidstreamError as error:
         what, hint = short(error.what, world.redactor), short(error.hint, world.redactor)
         is_broken = isinstance(error, WorldTrouble) and flight.has_begun
-        answer = inputs.ModelFailed(key=effect.key, error=what, hint=hint, is_broken=is_broken)
+        answer = inputs.ModelFailed(
+            key=effect.key, error=what, hint=hint, is_broken=is_broken, usage=flight.used()
+        )
     except EDGE as error:
         if not is_for_us(error):
             raise

@@ -287,12 +287,17 @@ class InFlight:
 
     def unkept(self) -> tuple[ReplyCheckpoint, ...]:
         """Return what was shown of the replies under way and is not journaled yet."""
-        models = [(each.key, each.next_checkpoint()) for each in self._replies()]
-        return tuple(ReplyCheckpoint(key=key, text=text) for key, text in models if text)
+        models = [(each, each.next_checkpoint()) for each in self._replies()]
+        return tuple(
+            ReplyCheckpoint(key=each.key, text=text, so_far=each.used())
+            for each, text in models
+            if text
+        )
 
     def shown(self) -> tuple[Shown, ...]:
-        """Return what a reader has seen of each reply under way."""
-        return tuple(each.shown() for each in self._replies())
+        """Return what a reader has seen of each reply under way; of a summary nothing, but what it used."""
+        summaries = [each for each in self._streams.values() if is_summary_key(each.key)]
+        return tuple(each.shown() for each in (*self._replies(), *summaries))
 
     def streaming(self, run: Run) -> "list[tuple[str, StreamingEffect]]":
         """Return the replies under way that are shown, each with the branch it belongs to."""

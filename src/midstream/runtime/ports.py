@@ -88,6 +88,12 @@ class ReplyListener(Protocol):
     def status(self, text: str) -> None:
         """Hear what the request is doing, such as waiting to retry."""
 
+    def metered(self, used: Callable[[], Usage | None]) -> None:
+        """Hear how to find out what the request has used so far, None while nothing was sent.
+
+        Asked where it is cut off; one of which this is never heard costs nothing then. It returns at once.
+        """
+
 
 class Model(Protocol):
     """Models of all providers behind one method. Cancelling the call closes the stream."""

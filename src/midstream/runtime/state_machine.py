@@ -421,7 +421,7 @@ class WorkflowStateMachine:
             turn = owner_of(self._run, seen.key).visit.turn if seen.key in owed else None
             if turn is not None and seen.text.startswith(turn.shown):
                 rest = seen.text.removeprefix(turn.shown)
-                found.append(inputs.ReplyCheckpoint(key=seen.key, text=rest))
+                found.append(inputs.ReplyCheckpoint(key=seen.key, text=rest, so_far=seen.usage))
         return found
 
     def _be_back(self, missed: Sequence[Envelope]) -> None:
@@ -863,7 +863,7 @@ class WorkflowStateMachine:
             return input
         if isinstance(input, inputs.ModelFailed):
             return msgspec.structs.replace(input, shown=reply.shown().text)
-        return msgspec.structs.replace(input, text=reply.next_checkpoint())
+        return msgspec.structs.replace(input, text=reply.next_checkpoint(), so_far=reply.used())
 
     async def _record(self, story: Story) -> None:
         """Journal a story's facts; only then are they true, and told."""

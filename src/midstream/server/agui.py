@@ -166,8 +166,8 @@ class Telling:
                 yield {"type": "REASONING_MESSAGE_CONTENT", "messageId": id, "delta": text}
             case e.AgentResponded() | e.ReplyCut() | e.Interrupted() | e.AgentFailed():
                 yield from self._closed(event.branch)
+                self._use(event.usage)
                 if isinstance(event, e.AgentResponded):
-                    self._use(event.usage)
                     self.failed = "" if not event.branch else self.failed
                 elif isinstance(event, e.AgentFailed) and not event.branch:
                     self.failed = str(UserMistake(event.error, hint=event.hint))

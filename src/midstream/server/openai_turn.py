@@ -123,9 +123,9 @@ class Answer:
         words = Words(spoken.run)
         async for envelope in spoken.events():
             event = envelope.event
+            if (usage := e.usage_in(event)) is not None:
+                told.usages.append(usage)
             match event:
-                case e.AgentResponded(usage=usage) if usage is not None:
-                    told.usages.append(usage)
                 case e.AgentFailed(branch="", error=error, hint=hint):
                     self._error = WorldTrouble(error, hint=hint)
                 case e.RunFailed(error=error, hint=hint):

@@ -299,8 +299,7 @@ class Trace:
             took = max(at - self._halting[1], 0.0)
             add(n.HALT, took, at_ns, {n.STAGE: "stopped", **run})
             self._halting = None
-        usage = getattr(fact, "usage", None)
-        if isinstance(usage, e.Usage):
+        if (usage := e.usage_in(fact)) is not None:
             self._count_usage(usage, getattr(fact, "agent", ""), run)
 
     def _happened(self, name: str, attributes: Attributes, prefix: Key = ()) -> None:
@@ -412,9 +411,7 @@ def _counted(fact: e.AnyFact) -> Attributes:
         case e.AgentResponded():
             reason = "tool_call" if fact.calls else "stop"
             return _used(fact.usage) | {n.FINISH_REASONS: (reason,)}
-        case e.ConversationCompacted() | e.CompactionEnded():
-            return _used(fact.usage)
-    return {}
+    return _used(e.usage_in(fact))
 
 
 def _model_of(usage: e.Usage) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, ParamSpec
 
-from midstream.core.events import AnyFact, RunStarted, RunStopped, WorkflowOutput
+from midstream.core.events import AnyFact, RunStarted, RunStopped, Usage, WorkflowOutput
 from midstream.core.notices import Envelope
 from midstream.language.errors import JournalMoved
 from midstream.language.spec import Definition, State, Workflow
@@ -281,6 +281,9 @@ class Heard:
 
     def status(self, text: str) -> None:
         """Hear what the request is doing."""
+
+    def metered(self, used: Callable[[], Usage | None]) -> None:
+        """Hear how to find out what the request has used so far."""
 
 
 class ModelContract(Contract):

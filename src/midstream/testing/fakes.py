@@ -238,6 +238,8 @@ class ScriptedModel:
     async def _play(self, line: Scripted, asked: Asked, listener: ReplyListener) -> ModelReply:
         if line.thinking:
             listener.thinking(line.thinking)
+        if (usage := line.usage) is not None:
+            listener.metered(lambda: msgspec.structs.replace(usage, is_estimate=True))
         gate_after = len(line.pieces) if line.gate_after is None else line.gate_after
         for number, piece in enumerate((*line.pieces, "")):
             if line.gate is not None and number == gate_after:

@@ -325,17 +325,10 @@ class RunMemory(msgspec.Struct, kw_only=True, eq=False):
 
     def count(self, fact: e.AnyFact) -> None:
         """Take note of what a fact says was used, or that a run began then."""
-        match fact:
-            case e.RunStarted():
-                self.began = self.at
-            case (
-                e.AgentResponded(usage=e.Usage() as usage)
-                | e.ConversationCompacted(usage=e.Usage() as usage)
-                | e.CompactionEnded(usage=e.Usage() as usage)
-            ):
-                self.cost = self.cost.and_also(usage)
-            case _:
-                pass
+        if isinstance(fact, e.RunStarted):
+            self.began = self.at
+        if (usage := e.usage_in(fact)) is not None:
+            self.cost = self.cost.and_also(usage)
 
     def spent(self) -> str:
         """Return what a run that ended took and cost, "" where nothing is worth telling."""

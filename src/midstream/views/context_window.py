@@ -93,7 +93,12 @@ def filling_of(run: Run, agent: str) -> Filling:
         Part(name="reminder", tokens=tokens_in(len(role.reminder))),
     ]
     last = next(
-        (usage.input_tokens for name, usage in reversed(run.usage.requests) if name == agent), 0
+        (
+            usage.input_tokens
+            for name, usage in reversed(run.usage.requests)
+            if name == agent and not usage.is_estimate
+        ),
+        0,
     )
     return Filling(
         agent=agent,

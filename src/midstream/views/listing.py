@@ -39,7 +39,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `asking` are the ids of the open questions a person is asked; `awaits_input`: the run waits for
     words without asking. `found_as` is the name the workflow is loaded by. `name` is what a person
     calls the run, `first` the first words they said to it, shortened, `turns` how many turns their
-    words began. `usd` is what it cost, as decimal text; the price of `unpriced` replies is not known.
+    words began. `usd` is what it cost, as decimal text; the price of `unpriced` replies is not known, and
+    that of `estimated` ones is guessed: they were cut off.
     `answer` is the input that last answered a question, `heard_at` the fact at which words last took
     effect: what comes right after it took effect with them. `is_unattended`: nobody has typed in it, its
     words came from a script.
@@ -60,6 +61,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     turns: int = 0
     usd: str = "0"
     unpriced: int = 0
+    estimated: int = 0
     answer: str = ""
     heard_at: int = 0
     is_unattended: bool = False
@@ -102,7 +104,7 @@ def begins_turn(disposition: Disposition, *, answers: bool) -> bool:
 
 def summarised(summary: Summary, envelope: Envelope) -> Summary:
     """Return the summary after one more fact."""
-    changes = _changes(summary, envelope)
+    changes = _changes(summary, envelope) | _priced(summary, e.usage_in(envelope.event))
     return msgspec.structs.replace(summary, updated_at=envelope.at, **changes)
 
 
@@ -119,10 +121,6 @@ def _changes(summary: Summary, envelope: Envelope) -> dict[str, object]:
         case e.WordsJoined():
             seq = envelope.seq or 0
             return {"heard_at": seq} if summary.is_heard_before(seq) else {}
-        case e.AgentResponded(usage=usage) | e.ConversationCompacted(usage=usage):
-            return _priced(summary, usage)
-        case e.CompactionEnded(usage=usage):
-            return _priced(summary, usage)
         case e.RunRenamed(name=name):
             return {"name": name}
         case e.QuestionAsked(kind="input"):
@@ -176,12 +174,13 @@ _FIRST = 80
 def _priced(summary: Summary, usage: e.Usage | None) -> dict[str, object]:
     if usage is None:
         return {}
+    told: dict[str, object] = {"estimated": summary.estimated + usage.is_estimate}
     if usage.cost_usd is None:
-        return {"unpriced": summary.unpriced + 1}
+        return {**told, "unpriced": summary.unpriced + 1}
     try:
-        return {"usd": str(Decimal(summary.usd) + Decimal(usage.cost_usd))}
+        return {**told, "usd": str(Decimal(summary.usd) + Decimal(usage.cost_usd))}
     except InvalidOperation:
-        return {"unpriced": summary.unpriced + 1}
+        return {**told, "unpriced": summary.unpriced + 1}
 
 
 def _pinned_to(definition: Definition) -> dict[str, object]:
@@ -250,6 +249,7 @@ def price_of(summary: Summary) -> str:
         requests=max(summary.turns, summary.unpriced),
         usd=Decimal(summary.usd),
         unpriced=summary.unpriced,
+        estimated=summary.estimated,
     )
     return in_words(cost) if cost.usd or cost.unpriced else ""
 

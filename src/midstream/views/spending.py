@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from midstream.core.costs import Cost, costs, counted, dollars, is_unknown
-from midstream.core.events import AgentResponded, CompactionEnded, ConversationCompacted, Usage
+from midstream.core.costs import Cost, costs, counted, dollars, is_unknown, mark_of
+from midstream.core.events import Usage, usage_in
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.spec import Budget
@@ -39,12 +39,11 @@ def spent_in(facts: Iterable[Envelope], *, name: str) -> list[Spent]:
     """Return every request of these facts whose use was told."""
     found: list[Spent] = []
     for envelope in facts:
-        event = envelope.event
-        if not isinstance(event, AgentResponded | ConversationCompacted | CompactionEnded):
-            continue
-        if event.usage is not None:
-            about = {"run": envelope.run, "name": name, "agent": event.agent}
-            found.append(Spent(**about, at=envelope.at, usage=event.usage))
+        usage = usage_in(envelope.event)
+        if usage is not None:
+            agent = getattr(envelope.event, "agent", "")
+            spent = Spent(run=envelope.run, name=name, agent=agent, at=envelope.at, usage=usage)
+            found.append(spent)
     return found
 
 
@@ -93,10 +92,10 @@ def table(
 
 
 def price(cost: Cost) -> str:
-    """Return what requests cost: `$0.0123`, `<$0.0001`, `at least $0.0123`, or `unknown`."""
+    """Return what requests cost: `$0.0123`, `~$0.0123`, `<$0.0001`, `at least $0.0123`, or `unknown`."""
     if is_unknown(cost):
         return "unknown"
-    known = dollars(cost.usd)
+    known = mark_of(cost) + dollars(cost.usd)
     return f"at least {known}" if cost.unpriced else known
 
 
@@ -106,6 +105,15 @@ def unpriced_words(cost: Cost) -> str:
         return ""
     what = counted(cost.unpriced, "request has", "requests have")
     return f"{what} no known price and {'is' if cost.unpriced == 1 else 'are'} not included."
+
+
+def estimated_words(cost: Cost) -> str:
+    """Return what `~` means in a sum, "" where nothing in it is an estimate."""
+    if not cost.estimated:
+        return ""
+    one = cost.estimated == 1
+    what = counted(cost.estimated, "request was", "requests were")
+    return f"~ {what} cut off: what {'it' if one else 'they'} used is an estimate."
 
 
 def budget_lines(run: Run) -> list[str]:
@@ -149,8 +157,9 @@ _CACHED: Final = 2
 
 
 def _figures(cost: Cost) -> tuple[str, ...]:
-    tokens = (cost.input_tokens, cost.cached_tokens, cost.output_tokens)
-    return (f"{cost.requests:,}", *map(in_short, tokens), price(cost))
+    sent, cached, made = map(in_short, (cost.input_tokens, cost.cached_tokens, cost.output_tokens))
+    mark = mark_of(cost)
+    return (f"{cost.requests:,}", f"{mark}{sent}", cached, f"{mark}{made}", price(cost))
 
 
 def _once(rows: Sequence[Row]) -> list[Row]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from midstream.core.conversation import length, tokens_in
-from midstream.core.costs import Cost, costs, counted, in_words
+from midstream.core.costs import Cost, costs, counted, in_words, mark_of
 from midstream.core.question import Question
 from midstream.core.routing import as_typed
 from midstream.core.run import Run
@@ -139,8 +139,8 @@ def _agents(run: Run) -> Tree | None:
         spec = run.plan.agents.get(name)
         who = name if spec is None or spec.agent_role == name else f"{name} ({spec.agent_role})"
         context = "" if spec is None else f" in {spec.context}"
-        spent = f"  {counted(used.requests, 'request')} · {in_short(used.input_tokens)} in, "
-        spent += f"{in_short(used.output_tokens)} out · {in_words(used)}"
+        sent, made = (mark_of(used) + in_short(n) for n in (used.input_tokens, used.output_tokens))
+        spent = f"  {counted(used.requests, 'request')} · {sent} in, {made} out · {in_words(used)}"
         rows.append(f"{who}{context}{spent if used.requests else '  not asked yet'}")
     return _list("agents", rows)
 

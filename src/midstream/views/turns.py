@@ -12,7 +12,7 @@ import msgspec
 from midstream.core import events as e
 from midstream.core.append_only import latest
 from midstream.core.conversation import NOTE, SUMMARY, USER, Message
-from midstream.core.costs import Cost, costs, counted, in_words
+from midstream.core.costs import Cost, costs, counted, in_words, mark_of
 from midstream.core.notices import Envelope
 from midstream.core.routing import as_typed
 from midstream.core.run import Run
@@ -115,6 +115,9 @@ class _Place(msgspec.Struct):
     usages: list[e.Usage] = []
 
 
+_OF_TURNS = (e.AgentResponded, e.AgentFailed, e.Interrupted, e.ReplyCut)
+
+
 def history_of(facts: Iterable[Envelope]) -> list[Turned]:
     """Return the turns in the order they ended, one under way last."""
     facts = tuple(facts)
@@ -156,6 +159,8 @@ def history_of(facts: Iterable[Envelope]) -> list[Turned]:
         if not hasattr(event, "branch"):
             continue
         place = places.setdefault(event.branch, _Place())
+        if isinstance(event, _OF_TURNS) and event.usage is not None:
+            place.usages.append(event.usage)
         match event:
             case e.InputReceived():
                 asked.append((event.input_id, event.text))
@@ -170,7 +175,6 @@ def history_of(facts: Iterable[Envelope]) -> list[Turned]:
                 place.at = fact.at if place.at is None else place.at
                 place.text = event.text or place.text
                 place.words += len(event.text.split())
-                place.usages += [] if event.usage is None else [event.usage]
                 if event.is_final:
                     close(event.branch, event.agent, fact.at, "")
             case e.ToolCalled() if event.name not in NEVER_RUN:
@@ -242,7 +246,8 @@ def _lines(number: str, turn: Turned, width: int, now: float) -> list[str]:
 
 
 def _used(cost: Cost) -> str:
-    tokens = f"{in_short(cost.input_tokens)} in, {in_short(cost.output_tokens)} out"
+    mark = mark_of(cost)
+    tokens = f"{mark}{in_short(cost.input_tokens)} in, {mark}{in_short(cost.output_tokens)} out"
     return f"{tokens} · {in_words(cost)}"
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from midstream.api.engine import RunInfo
-from midstream.core.costs import costs, in_words
+from midstream.core.costs import costs, in_words, mark_of
 from midstream.core.question import Question
 from midstream.core.run import Run, definition_of
 from midstream.safety.capability import SHOWN
@@ -97,7 +97,11 @@ def run_shown(
     is_still = is_past or is_stalled
     spent = costs(run.usage.requests)
     rows = [
-        [*labels, str(cost.input_tokens), str(cost.output_tokens), price(cost)]
+        [
+            *labels,
+            *(f"{mark_of(cost)}{n}" for n in (cost.input_tokens, cost.output_tokens)),
+            price(cost),
+        ]
         for labels, cost in spent.rows.items()
     ]
     shown: dict[str, Any] = clean(

@@ -7,11 +7,12 @@ from typing import Final
 
 from midstream.app.commands.command import command, room
 from midstream.app.session import Session
-from midstream.core.costs import counted, in_words
+from midstream.core.costs import Cost, counted, in_words
 from midstream.language.errors import UserMistake
 from midstream.views.spending import (
     Spent,
     budget_lines,
+    estimated_words,
     grouped,
     table,
     total_of,
@@ -61,7 +62,7 @@ _NO_BUDGET: Final = 'No budget is set; "budget" in application.json sets one for
 def cost_lines(spent: Sequence[Spent], *, own: set[str], today: float, width: int) -> list[str]:
     """Return what the runs `own` spent, by run, agent and model, and what all runs spent today."""
     here = [each for each in spent if each.run in own]
-    lines = ["No model has replied yet (a reply that was cut off is not counted)."]
+    lines = ["No model has replied yet."]
     if here:
         rows = grouped(here, lambda s: (f"{s.run} {s.name}", s.agent, s.usage.model))
         total = total_of(here) if len(rows) > 1 else None
@@ -77,8 +78,7 @@ def cost_lines(spent: Sequence[Spent], *, own: set[str], today: float, width: in
         runs = len({each.run for each in day})
         title = f"today, {counted(runs, 'run')} of this folder"
         lines += ["", title, *table(("model",), rows, width=width, total=total)]
-    missing = unpriced_words(total_of(here or day))
-    return [*lines, *_wrapped([missing], width)] if missing else lines
+    return [*lines, *_notes(total_of(here or day), width)]
 
 
 def days_lines(spent: Sequence[Spent], *, width: int) -> list[str]:
@@ -89,8 +89,12 @@ def days_lines(spent: Sequence[Spent], *, width: int) -> list[str]:
     rows = grouped(ordered, lambda s: (_date(s.at), s.usage.model))
     total = total_of(spent)
     lines = table(("day", "model"), rows, width=width, total=total if len(rows) > 1 else None)
-    missing = unpriced_words(total)
-    return [*lines, *_wrapped([missing], width)] if missing else lines
+    return [*lines, *_notes(total, width)]
+
+
+def _notes(total: Cost, width: int) -> list[str]:
+    """Return what a sum lacks, and what of it is a guess."""
+    return _wrapped([unpriced_words(total), estimated_words(total)], width)
 
 
 def _summed(

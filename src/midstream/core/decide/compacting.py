@@ -13,7 +13,7 @@ that happens to the conversation meanwhile (a handler cleared it, its oldest wer
 from midstream.core import events as e
 from midstream.core.decide.transaction import Story
 from midstream.core.decide.transitions import join_words
-from midstream.core.inputs import Compact, ModelFailed, ModelReplied
+from midstream.core.inputs import Compact, ModelFailed, ModelReplied, Shown
 from midstream.core.run import Compacting
 from midstream.core.summaries import (
     INTERRUPTED,
@@ -52,7 +52,13 @@ def ended(story: Story, input: ModelReplied | ModelFailed) -> None:
         _replied(story, under_way, input)
         return
     story.tell(
-        e.CompactionEnded(agent=under_way.agent, reason=input.error, hint=input.hint, is_error=True)
+        e.CompactionEnded(
+            agent=under_way.agent,
+            reason=input.error,
+            hint=input.hint,
+            is_error=True,
+            usage=input.usage,
+        )
     )
 
 
@@ -82,10 +88,13 @@ def _replied(story: Story, under_way: Compacting, input: ModelReplied) -> None:
     )
 
 
-def stop(story: Story) -> None:
+def stop(story: Story, shown: tuple[Shown, ...]) -> None:
     """End a summary that is under way, because a person interrupted."""
-    if story.run.compacting is not None:
-        story.tell(e.CompactionEnded(agent=story.run.compacting.agent, reason=INTERRUPTED))
+    under_way = story.run.compacting
+    if under_way is not None:
+        key = summary_key(under_way.number)
+        usage = next((part.usage for part in shown if part.key == key), None)
+        story.tell(e.CompactionEnded(agent=under_way.agent, reason=INTERRUPTED, usage=usage))
 
 
 def hand_over_queued(story: Story) -> None:

@@ -347,7 +347,7 @@ def _offered(run: Run) -> dict[str, ToolSpec]:
 def _reply_shown(story: Story, input: inputs.ReplyCheckpoint) -> None:
     turn = story.run.visit.turn
     if turn is not None and input.text and input.key == _request_owed(story.run):
-        story.tell(e.ReplyShown(agent=turn.agent, text=input.text))
+        story.tell(e.ReplyShown(agent=turn.agent, text=input.text, so_far=input.so_far))
 
 
 def _model_failed(story: Story, input: inputs.ModelFailed) -> None:
@@ -365,10 +365,13 @@ def _model_failed(story: Story, input: inputs.ModelFailed) -> None:
     external.close_calls(story)
     is_asked_on = input.is_broken and definition_of(story.run).kind != "chat"
     if is_asked_on and turn.breaks < MAX_BREAKS:
-        story.tell(e.ReplyCut(agent=turn.agent, partial=input.shown, reason=input.error))
+        story.tell(
+            e.ReplyCut(agent=turn.agent, partial=input.shown, reason=input.error, usage=input.usage)
+        )
     else:
         kind: ErrorKind = "agent" if external.is_external(story.run, turn.agent) else "model"
-        _turn_failed(story, input.error, input.hint, partial=input.shown, kind=kind)
+        partial, usage = input.shown, input.usage
+        _turn_failed(story, input.error, input.hint, partial=partial, kind=kind, usage=usage)
 
 
 def _give_up(story: Story, turn: Turn, error: str, kind: ErrorKind = "model") -> None:
@@ -380,11 +383,19 @@ def _give_up(story: Story, turn: Turn, error: str, kind: ErrorKind = "model") ->
 
 
 def _turn_failed(
-    story: Story, error: str, hint: str, *, partial: str = "", kind: ErrorKind = "model"
+    story: Story,
+    error: str,
+    hint: str,
+    *,
+    partial: str = "",
+    kind: ErrorKind = "model",
+    usage: e.Usage | None = None,
 ) -> None:
-    run = story.run
-    assert run.visit.turn is not None
-    story.tell(e.AgentFailed(agent=run.visit.turn.agent, error=error, hint=hint, partial=partial))
+    turn = story.run.visit.turn
+    assert turn is not None
+    story.tell(
+        e.AgentFailed(agent=turn.agent, error=error, hint=hint, partial=partial, usage=usage)
+    )
     failed(story, kind, error, hint)
 
 
@@ -589,7 +600,7 @@ def _is_owed(run: Run, key: inputs.EffectKey) -> bool:
 
 
 def _halted(story: Story, input: inputs.Halt) -> None:
-    compacting.stop(story)
+    compacting.stop(story, input.shown)
     steering.halted(story, input)
 
 

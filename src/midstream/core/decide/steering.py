@@ -91,7 +91,7 @@ def said(story: Story, input: UserSaid) -> None:
     record = story.run.inbox.lines[input.id]
     has_cut = record.handling == "interrupt" or run.visit.phase == "waiting"
     if has_cut and record.disposition != "rejected":
-        compacting.stop(story)
+        compacting.stop(story, input.shown)
 
 
 def _holds(run: Run, to: Destination) -> bool:
@@ -431,6 +431,7 @@ def halt(
     """
     run = story.run
     agent = "" if run.visit.turn is None else run.visit.turn.agent
+    seen = _seen(run, shown)
     story.tell(
         e.Interrupted(
             epoch=run.halt.epoch + 1,
@@ -438,19 +439,20 @@ def halt(
             leads_to=leads_to,
             state=run.visit.state,
             agent=agent,
-            partial=_partial(run, shown),
+            partial="" if seen is None else seen.text,
             reason=reason,
             trouble=trouble,
+            usage=None if seen is None else seen.usage,
         )
     )
     told = told or _REASONS[leads_to]
     for inner in story.living():
         head = (run.visit.step, WITHIN, inner.name)
-        seen = tuple(replace(part, key=part.key[3:]) for part in shown if part.key[:3] == head)
+        within = tuple(replace(part, key=part.key[3:]) for part in shown if part.key[:3] == head)
         if leads_to == "stop" or inner.run.branch.call_id:
-            stop_branch(inner, reason or "interrupted", seen)
+            stop_branch(inner, reason or "interrupted", within)
         else:
-            hold_branch(inner, seen, told)
+            hold_branch(inner, within, told)
     not_run, stopped, unanswered = told
     unsure = {q.call_id for q in story.own_questions() if _is_about_outcome(run, q)}
     for open_call in () if story.run.visit.turn is None else story.run.visit.turn.calls:
@@ -503,14 +505,12 @@ _REASONS: dict[str, Told] = {
 """The same, by what the halt leads to."""
 
 
-def _partial(run: Run, shown: tuple[Shown, ...]) -> str:
+def _seen(run: Run, shown: tuple[Shown, ...]) -> Shown | None:
+    """Return what was seen of the reply the run waits for, None where it waits for none."""
     if run.visit.phase != "turn" or run.visit.turn is None or run.visit.turn.calls:
-        return ""
+        return None
     key = request_key(run)
-    for part in shown:
-        if part.key == key:
-            return part.text
-    return ""
+    return next((part for part in shown if part.key == key), None)
 
 
 def finish_halt(story: Story) -> None:
@@ -566,14 +566,14 @@ def _cut_for_steer(story: Story, shown: tuple[Shown, ...]) -> None:
     run = story.run
     if run.visit.phase != "turn" or run.visit.turn is None or run.visit.turn.calls:
         return
-    key = request_key(run)
-    part = next((part for part in shown if part.key == key), None)
+    part = _seen(run, shown)
     if part is not None and part.has_calls:
         return
     if any(call.status == "running" for call in run.visit.turn.external):
         return  # as any tool call, it is waited for
     close_calls(story)
-    story.tell(e.ReplyCut(agent=run.visit.turn.agent, partial="" if part is None else part.text))
+    partial, usage = ("", None) if part is None else (part.text, part.usage)
+    story.tell(e.ReplyCut(agent=run.visit.turn.agent, partial=partial, usage=usage))
 
 
 def cut_for_steers(story: Story, shown: tuple[Shown, ...]) -> None:
@@ -601,11 +601,12 @@ def keep_shown(story: Story) -> None:
         or not (run.visit.turn.shown or run.visit.turn.prompted)
     ):
         return
-    shown = Shown(key=request_key(run), text=run.visit.turn.shown)
+    text, so_far = run.visit.turn.shown, run.visit.turn.so_far
     if definition_of(run).kind == "chat":
-        halt(story, None, "hold", (shown,))
+        halt(story, None, "hold", (Shown(key=request_key(run), text=text, usage=so_far),))
     else:
-        story.tell(e.ReplyCut(agent=run.visit.turn.agent, partial=shown.text, recovered=True))
+        agent = run.visit.turn.agent
+        story.tell(e.ReplyCut(agent=agent, partial=text, recovered=True, usage=so_far))
 
 
 def deliver_steers(story: Story) -> None:

@@ -19,7 +19,13 @@ from midstream.core.fold.fold_branches import (
     with_context,
     with_questions_of,
 )
-from midstream.core.fold.fold_contexts import added, summary_began, summary_ended, with_shown
+from midstream.core.fold.fold_contexts import (
+    added,
+    summary_began,
+    summary_ended,
+    with_shown,
+    with_used,
+)
 from midstream.core.fold.fold_external import called_itself, session_began, stopped, with_unheard
 from midstream.core.fold.fold_halts import disposed, held_if_due, interrupted, received
 from midstream.core.fold.fold_questions import answered, asked, below_budget, closed, expired
@@ -140,7 +146,7 @@ def _with_branch(run: Run, fact: e.BranchStarted) -> Run:
 
 
 def _agent_failed(run: Run, fact: e.AgentFailed) -> Run:
-    run = with_shown(run, fact.agent, fact.partial)
+    run = with_used(with_shown(run, fact.agent, fact.partial), fact.agent, fact.usage)
     return replace(with_visit(run, turn=None), error=fact.error)
 
 

@@ -11,6 +11,7 @@ from midstream.core.events import (
     CompactionEnded,
     ContextChange,
     ConversationCompacted,
+    Usage,
 )
 from midstream.core.pictures import pictures_in
 from midstream.core.run import Compacting, Run, with_usage
@@ -52,6 +53,13 @@ def with_shown(run: Run, agent: str, partial: str) -> Run:
         interrupted=True,
     )
     return replace(run, contexts=added(run, spec.context, words))
+
+
+def with_used(run: Run, agent: str, usage: Usage | None) -> Run:
+    """Return the run with what a request used, if that is known."""
+    if usage is None:
+        return run
+    return with_usage(run, requests=logged(run.usage.requests, (agent, usage)))
 
 
 def own_calls(run: Run) -> tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]:
@@ -111,10 +119,7 @@ def summary_began(run: Run, fact: CompactionBegan) -> Run:
 
 def summary_ended(run: Run, fact: CompactionEnded | ConversationCompacted) -> Run:
     """Return the run after a summary, with it in the conversation if there is one."""
-    requests = run.usage.requests
-    if fact.usage is not None:
-        requests = logged(requests, (BY_SUMMARY, fact.usage))
-    run = replace(with_usage(run, requests=requests), compacting=None)
+    run = replace(with_used(run, BY_SUMMARY, fact.usage), compacting=None)
     if isinstance(fact, CompactionEnded):
         return run
     messages = compacted(run.contexts[fact.context], fact.count, fact.summary)

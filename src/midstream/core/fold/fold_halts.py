@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from midstream.core.append_only import booked
 from midstream.core.events import InputDisposed, InputReceived, Interrupted
-from midstream.core.fold.fold_contexts import with_shown
+from midstream.core.fold.fold_contexts import with_shown, with_used
 from midstream.core.pictures import by_id
 from midstream.core.run import (
     WAITED,
@@ -61,6 +61,7 @@ def disposed(run: Run, fact: InputDisposed) -> Run:
 
 def interrupted(run: Run, fact: Interrupted) -> Run:
     """Return the run being halted."""
+    run = with_used(run, fact.agent, fact.usage)
     if fact.leads_to == "trouble":
         return _troubled(run, fact)
     common_data, halt = dict(run.common_data), run.halt

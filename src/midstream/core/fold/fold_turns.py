@@ -2,7 +2,6 @@
 
 from msgspec.structs import replace
 
-from midstream.core.append_only import logged
 from midstream.core.background import TASKS, TERMINAL, after_call
 from midstream.core.call_notes import added_words
 from midstream.core.conversation import Message, Side, ToolResult
@@ -21,6 +20,7 @@ from midstream.core.fold.fold_contexts import (
     own_calls,
     spoken,
     with_shown,
+    with_used,
 )
 from midstream.core.fold.fold_halts import held_if_due
 from midstream.core.fold.fold_states import after_phase, saved
@@ -52,13 +52,13 @@ def responded(run: Run, fact: AgentResponded) -> Run:
     """Return the run after a model's reply."""
     turn = run.visit.turn
     assert turn is not None
-    requests = run.usage.requests
-    if fact.usage is not None:
-        requests = logged(requests, (fact.agent, fact.usage))
-    run = with_usage(run, requests=requests, calls_made=run.usage.calls_made + len(fact.calls))
+    run = with_used(run, fact.agent, fact.usage)
+    run = with_usage(run, calls_made=run.usage.calls_made + len(fact.calls))
     if fact.is_final:
         return _turn_ended(run, fact)
-    turn = replace(turn, text=fact.text, shown="", breaks=0, prompted=False, external=())
+    turn = replace(
+        turn, text=fact.text, shown="", so_far=None, breaks=0, prompted=False, external=()
+    )
     if fact.problem:
         turn = replace(turn, misses=turn.misses + 1)
     if fact.problem and not fact.calls:
@@ -189,16 +189,19 @@ def _call_ended(run: Run) -> Run:
 def reply_cut(run: Run, fact: ReplyCut) -> Run:
     """Return the run with the reply cut, and the next request owed."""
     assert run.visit.turn is not None
-    kept = with_shown(run, fact.agent, fact.partial)
+    kept = with_used(with_shown(run, fact.agent, fact.partial), fact.agent, fact.usage)
     request = run.visit.turn.request if fact.recovered else run.visit.turn.request + 1
     breaks = run.visit.turn.breaks + bool(fact.reason)
-    return _with_turn(kept, request=request, shown="", breaks=breaks, prompted=False, external=())
+    return _with_turn(
+        kept, request=request, shown="", so_far=None, breaks=breaks, prompted=False, external=()
+    )
 
 
 def reply_shown(run: Run, fact: ReplyShown) -> Run:
     """Return the run with more of the reply that streams known to have been seen."""
     assert run.visit.turn is not None
-    return _with_turn(run, shown=run.visit.turn.shown + fact.text)
+    so_far = fact.so_far or run.visit.turn.so_far
+    return _with_turn(run, shown=run.visit.turn.shown + fact.text, so_far=so_far)
 
 
 def hooked(run: Run, fact: HookRan) -> Run:
