@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from midstream.config.manager import ConfigManager
 from midstream.config.setting_text import with_value, without_value
+from midstream.config.settings import FEW_VALUES
 from midstream.config.user_settings import (
-    FEW_VALUES,
     SETTABLE,
     effect,
     explained,
@@ -223,7 +223,7 @@ def test_an_older_problem_elsewhere_does_not_keep_a_setting_from_being_set(
 
     set_own(config, "autoResume", "true")
 
-    assert config.auto_resume
+    assert config.is_on("autoResume")
 
 
 def test_a_setting_that_another_layer_beats_says_so(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from midstream.config.settings import THEME_NAMES
+from midstream.config.settings import FEW_VALUES, THEME
 from midstream.tui.styled_lines import to_ansi
 from midstream.tui.themes import (
     ADDED,
@@ -133,7 +133,7 @@ def test_every_theme_says_the_same_names_and_is_a_setting() -> None:
     names = {theme: set(found.colours) | set(found.basic) for theme, found in THEMES.items()}
 
     assert len({frozenset(each) for each in names.values()}) == 1
-    assert tuple(THEMES) == THEME_NAMES
+    assert tuple(THEMES) == FEW_VALUES[THEME]
 
 
 def test_without_colours_there_are_none_in_any_theme() -> None:

@@ -16,6 +16,7 @@ from midstream.app.runs import Equipment
 from midstream.app.session import Session
 from midstream.app.ui import UI, OwnCommandEnded, Status, Submitted
 from midstream.config.manager import ConfigManager
+from midstream.config.settings import AUTO_RESUME
 from midstream.core.question import Decision, Question
 from midstream.core.routing import (
     Destination,
@@ -76,7 +77,7 @@ class AICoderConsole:
         wanted, switching.mode = switching.mode, switching.home
         switching.notify(notices)
         await session.background.begin(
-            is_resumed=config.auto_resume, is_for_chat=goes_on is not None
+            is_resumed=config.is_on(AUTO_RESUME), is_for_chat=goes_on is not None
         )
         try:
             role = config.mode.name if config.is_mode_asked_for else ""

@@ -16,6 +16,7 @@ from midstream.config.directories import JOURNAL_VARIABLE, host_name, user_name
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings, require_trust
 from midstream.config.private_files import make_private, require_private
+from midstream.config.settings import TRACES, WEB_SEARCH
 from midstream.config.trust import TrustStatus, TrustStore
 from midstream.language.errors import UserMistake, WorldTrouble, did_you_mean
 from midstream.language.spec import Guidance, ToolSpec
@@ -159,7 +160,7 @@ def parts(
     rules = msgspec.structs.replace(rules, is_untrusted=config.is_untrusted)
     sandbox = sandbox_of(config)
     permissions = Permissions(rules, sandbox=lambda: sandbox.level_in(options.workspace))
-    searches = search_tools(config.web_search)
+    searches = search_tools(config.own(WEB_SEARCH))
     built_in = (*built_in_tools(sandbox), *_skill_tools(config), *searches)
     diagnostics = diagnostics_of(config.diagnostics)
     manager = ToolManager(
@@ -407,7 +408,7 @@ def traces_go_to(config: ConfigManager) -> "Destination | None":
     Raises:
         UserMistake: it is no address, or the environment asks for another protocol.
     """
-    said = config.traces
+    said = config.own(TRACES)
     if said.get("") == "false" or not (said or any(map(os.environ.get, _COLLECTORS))):
         return None
     from midstream.telemetry.sending import destination

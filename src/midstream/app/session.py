@@ -14,6 +14,7 @@ from midstream.app.status_line import StatusLine
 from midstream.app.switching import Switching
 from midstream.app.ui import UI
 from midstream.config.manager import ConfigManager
+from midstream.config.settings import AUTO_COMPACT
 from midstream.core import events as e
 from midstream.core.background import lost_commands, lost_words
 from midstream.core.notices import Envelope, RunTaken
@@ -55,7 +56,7 @@ class Session:
         self.switching = Switching(config, ui, self.runs, allowed=allowed)
         self.background = Background(self.switching)
         self.chats = Chats(self.switching, self.background, is_attended=is_attended)
-        self.full_window = FullWindow(self.switching, compacts=config.auto_compact)
+        self.full_window = FullWindow(self.switching, compacts=config.is_on(AUTO_COMPACT))
         self.side_questions = SideQuestions(self.switching)
         self.history = History(self.switching, self.background, str(config.workspace))
         source = "user" if is_attended else PIPE

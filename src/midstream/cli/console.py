@@ -15,7 +15,7 @@ from midstream.app.ui import UI
 from midstream.cli.output import FAILED, FINISHED
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import is_new, remember_coder, remember_welcome
-from midstream.config.settings import STATUS_LINE
+from midstream.config.settings import SCREEN_READER, STATUS_LINE, UPDATE_NOTICE
 from midstream.config.trust import TrustStatus, TrustStore
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.names import Mode
@@ -52,7 +52,7 @@ def console(options: Options, *, mode: str | None) -> int:
                 hint="Use it within WSL. `midstream run` works here, and so do lines from a pipe.",
             )
         config = configured(options, mode=mode, asks=_ask_trust)
-        if options.is_screen_reader or config.is_screen_reader:
+        if options.is_screen_reader or config.is_on(SCREEN_READER):
             return run_until_signalled(_on_lines(config, options, is_read=True), signals=HANGUPS)
         return run_until_signalled(_in_terminal(config, options), signals=HANGUPS)
     config = trusted(options, mode=mode)
@@ -275,7 +275,7 @@ async def _equip(
     await in_thread(lambda: made.sandbox.unfit(options.workspace))
     equipped(made)  # once it is known what the sandbox is
     app.session.ui.refresh()
-    tells_of_newer = is_paced and config.update_notice and not os.environ.get("CI")
+    tells_of_newer = is_paced and config.is_on(UPDATE_NOTICE) and not os.environ.get("CI")
     if tells_of_newer and (words := await in_thread(partial(_newer, config))):
         app.session.ui.say(words)
     if words := without_sandbox(made.permissions):

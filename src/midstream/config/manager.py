@@ -45,8 +45,6 @@ from midstream.config.private_files import (
     write_whole,
 )
 from midstream.config.settings import (
-    AUTO_COMPACT,
-    AUTO_RESUME,
     BUDGET,
     BUDGET_PARTS,
     CURRENT_MODE,
@@ -63,15 +61,8 @@ from midstream.config.settings import (
     PERMISSION_MODE,
     RATES,
     RULE_KEYS,
-    SCREEN_READER,
     STATUS_LINE,
-    STATUS_PARTS,
     THEME,
-    TRACES,
-    TRACES_PARTS,
-    UPDATE_NOTICE,
-    WEB_SEARCH,
-    WEB_SEARCH_PARTS,
     Editing,
     Notifications,
     Theme,
@@ -260,15 +251,9 @@ class ConfigManager:
         """Return whether the command line named the mode, instead of one that was saved."""
         return self._setting(CURRENT_MODE).layer == "command line"
 
-    @property
-    def auto_resume(self) -> bool:
-        """Return whether runs that were left or cut go on as soon as midstream starts."""
-        return self.value(AUTO_RESUME) == "true"
-
-    @property
-    def auto_compact(self) -> bool:
-        """Return whether a chat that nears what its model takes is summarised unasked."""
-        return self.value(AUTO_COMPACT) == "true"
+    def is_on(self, key: str) -> bool:
+        """Return whether a setting that is true or false is true."""
+        return self.value(key) == "true"
 
     @property
     def diagnostics(self) -> dict[str, list[str]] | bool:
@@ -297,33 +282,25 @@ class ConfigManager:
         """Return in which colours the console is drawn."""
         return cast(Theme, self.value(THEME))
 
-    @property
-    def is_screen_reader(self) -> bool:
-        """Return whether the console is plain lines, for a screen reader."""
-        return self.value(SCREEN_READER) == "true"
-
-    @property
-    def update_notice(self) -> bool:
-        """Return whether the console looks up newer versions of midstream, and tells of one."""
-        return self.value(UPDATE_NOTICE) == "true"
+    def own(self, group: str) -> dict[str, str]:
+        """Return what the user's own file says of a group such as `webSearch`, by part; "" is the group."""
+        _, said = self._said.get("user", ("", {}))
+        start = f"{group}."
+        return {
+            key.removeprefix(group).removeprefix("."): value
+            for key, value in said.items()
+            if key == group or key.startswith(start)
+        }
 
     @property
     def keys(self) -> dict[str, list[str]]:
         """Return the names of the keys the user gives actions of the console (`views.key_table`)."""
-        _, said = self._said.get("user", ("", {}))
-        start = f"{OWN_KEYS}."
-        return {
-            key.removeprefix(start): json.loads(names)
-            for key, names in said.items()
-            if key.startswith(start)
-        }
+        return {action: json.loads(names) for action, names in self.own(OWN_KEYS).items()}
 
     @property
     def status_line(self) -> dict[str, str]:
         """Return the parts of the user's own `statusLine`, {} where there is none."""
-        _, said = self._said.get("user", ("", {}))
-        keys = {part: f"{STATUS_LINE}.{part}" for part in STATUS_PARTS}
-        return {part: said[key] for part, key in keys.items() if said.get(key)}
+        return {part: value for part, value in self.own(STATUS_LINE).items() if value}
 
     @property
     def budget(self) -> Budget | None:
@@ -370,24 +347,9 @@ class ConfigManager:
         return {level: self.value(f"{MODELS}.{level}") for level in LEVELS}
 
     @property
-    def web_search(self) -> dict[str, str]:
-        """Return the parts of the user's own `webSearch`, {} where there is none."""
-        _, said = self._said.get("user", ("", {}))
-        keys = {part: f"{WEB_SEARCH}.{part}" for part in WEB_SEARCH_PARTS}
-        return {part: said[key] for part, key in keys.items() if key in said}
-
-    @property
-    def traces(self) -> dict[str, str]:
-        """Return the parts of the user's own `traces`, "" for whether at all; {} where there is none."""
-        _, said = self._said.get("user", ("", {}))
-        keys = {"": TRACES} | {part: f"{TRACES}.{part}" for part in TRACES_PARTS}
-        return {part: said[key] for part, key in keys.items() if key in said}
-
-    @property
     def rates(self) -> dict[str, float]:
         """Return the requests a minute of a model, for a key (`$VARIABLE`), for each `user`."""
-        _, said = self._said.get("user", ("", {}))
-        return dict(json.loads(said.get(RATES, "{}")))
+        return dict(json.loads(self.own(RATES).get("", "{}")))
 
     @property
     def patience(self) -> dict[str, float]:

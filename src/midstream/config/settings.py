@@ -8,8 +8,7 @@ everything as long as such a text is in it. A slip of the pen must not let happe
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from midstream.language.errors import UserMistake, clip
 from midstream.language.json_text import Member, Node
@@ -35,13 +34,8 @@ AUTO_RESUME: Final = "autoResume"
 AUTO_COMPACT: Final = "autoCompact"
 DIAGNOSTICS: Final = "diagnostics"
 EDITING: Final = "editing"
-EDITINGS: Final[tuple[Editing, ...]] = ("emacs", "vi")
 NOTIFICATIONS: Final = "notifications"
-NOTIFICATION_KINDS: Final[tuple[Notifications, ...]] = ("off", "bell", "desktop")
 THEME: Final = "theme"
-THEME_NAMES: Final[tuple[Theme, ...]] = (
-    *("auto", "light", "dark", "colour-blind-light", "colour-blind-dark", "plain"),
-)
 SCREEN_READER: Final = "screenReader"
 UPDATE_NOTICE: Final = "updateNotice"
 OWN_KEYS: Final = "keys"
@@ -92,7 +86,6 @@ EACH_USER: Final = "user"
 """Among the rates: what each person gets."""
 
 PERMISSION_MODE: Final = "permissionMode"
-PERMISSION_MODES: Final = ("plan", "ask", "auto")
 PERMISSIONS: Final = "permissions"
 RULE_LISTS: Final = ("allow", "ask", "deny")
 RULE_KEYS: Final = tuple(f"{PERMISSIONS}.{each}" for each in RULE_LISTS)
@@ -104,27 +97,28 @@ MAX_CHECKERS: Final = 8
 MAX_RULES: Final = 200
 """Rules of a list."""
 
+_TRUTH: Final = ("true", "false")
+FEW_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
+    AUTO_RESUME: _TRUTH,
+    AUTO_COMPACT: _TRUTH,
+    DIAGNOSTICS: _TRUTH,
+    PERMISSION_MODE: ("plan", "ask", "auto"),
+    EDITING: get_args(Editing),
+    NOTIFICATIONS: get_args(Notifications),
+    THEME: get_args(Theme),
+    SCREEN_READER: _TRUTH,
+    UPDATE_NOTICE: _TRUTH,
+}
+"""The values of those settings that have just a few; of `diagnostics` besides commands."""
+
 KEYS: Final = (
     CURRENT_MODE,
-    AUTO_RESUME,
-    AUTO_COMPACT,
-    DIAGNOSTICS,
-    PERMISSION_MODE,
-    EDITING,
-    NOTIFICATIONS,
-    THEME,
-    SCREEN_READER,
-    UPDATE_NOTICE,
+    *FEW_VALUES,
     *MODEL_KEYS,
     *(f"{PATIENCE}.{part}" for part in PATIENCE_PARTS),
 )
 """Every setting, as `ConfigManager.value` names it."""
 
-_TOP: Final = (
-    *(CURRENT_MODE, DEFAULT_ROLE, AUTO_RESUME, PERMISSION_MODE, PERMISSIONS, MODELS, PATIENCE),
-    *(BUDGET, "mcpServers", EDITING, NOTIFICATIONS, AUTO_COMPACT, WEB_SEARCH, "hooks", *LOOKS),
-    *(DIAGNOSTICS, SCREEN_READER, UPDATE_NOTICE, TRACES, RATES),
-)
 _LONGEST_S: Final = 86_400.0
 
 _OWN: Final = "Set it in your own application.json."
@@ -179,6 +173,8 @@ def read_settings(
             settings |= _permissions(member.node, report, is_workspace=is_workspace)
         elif key in _READERS:
             settings |= _READERS[key](member.node, report)
+        elif key in FEW_VALUES:
+            settings |= _plain(key, member.node, report)
         elif key == CURRENT_MODE or CURRENT_MODE not in root.members:
             settings |= _mode(member, report)
     return settings, report.problems
@@ -206,6 +202,12 @@ def _mode(member: Member, report: Report) -> dict[str, str]:
         read_as = f'"{DEFAULT_ROLE}" is the older name of "{CURRENT_MODE}": read as "{mode}".'
         report.warning(node, read_as)
     return {CURRENT_MODE: str(mode)}
+
+
+def _plain(key: str, node: Node, report: Report) -> dict[str, str]:
+    """Return a setting that has a few values, nothing if it has a problem."""
+    known = FEW_VALUES[key]
+    return _truth(key, node, report) if known is _TRUTH else _choice(key, known, node, report)
 
 
 def _truth(key: str, node: Node, report: Report) -> dict[str, str]:
@@ -407,15 +409,7 @@ def _traces(node: Node, report: Report) -> dict[str, str]:
 
 
 _READERS: Final[Mapping[str, Callable[[Node, Report], dict[str, str]]]] = {
-    AUTO_RESUME: partial(_truth, AUTO_RESUME),
-    AUTO_COMPACT: partial(_truth, AUTO_COMPACT),
     DIAGNOSTICS: _diagnostics,
-    PERMISSION_MODE: partial(_choice, PERMISSION_MODE, PERMISSION_MODES),
-    EDITING: partial(_choice, EDITING, EDITINGS),
-    NOTIFICATIONS: partial(_choice, NOTIFICATIONS, NOTIFICATION_KINDS),
-    THEME: partial(_choice, THEME, THEME_NAMES),
-    SCREEN_READER: partial(_truth, SCREEN_READER),
-    UPDATE_NOTICE: partial(_truth, UPDATE_NOTICE),
     OWN_KEYS: _keys,
     STATUS_LINE: _status_line,
     MODELS: _models,
@@ -425,6 +419,11 @@ _READERS: Final[Mapping[str, Callable[[Node, Report], dict[str, str]]]] = {
     TRACES: _traces,
     RATES: _rates,
 }
+"""What reads the settings that are more than a word."""
+
+_TOP: Final = (
+    *(CURRENT_MODE, DEFAULT_ROLE, PERMISSIONS, "mcpServers", "hooks", *FEW_VALUES, *_READERS),
+)
 
 
 # --- rules: what is allowed, asked about and denied ---------------------------------------------

@@ -7,36 +7,25 @@ a workspace's. Secrets are no settings: keys stand in the environment.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Final, get_args
+from collections.abc import Sequence
+from typing import Final
 
 from midstream.config.manager import ConfigManager, Setting
 from midstream.config.private_files import FileMissing, read_capped, shown_path, write_whole
 from midstream.config.setting_text import with_value, without_value
 from midstream.config.settings import (
-    AUTO_COMPACT,
-    AUTO_RESUME,
     BUDGET,
     BUDGET_PARTS,
     CURRENT_MODE,
-    DIAGNOSTICS,
-    EDITING,
+    FEW_VALUES,
     KEYS,
     MODEL_KEYS,
     MODELS,
-    NOTIFICATIONS,
     OWN_KEYS,
     PERMISSION_MODE,
-    PERMISSION_MODES,
     RULE_KEYS,
-    SCREEN_READER,
     STATUS_LINE,
     STATUS_PARTS,
-    THEME,
-    THEME_NAMES,
-    UPDATE_NOTICE,
-    Editing,
-    Notifications,
     read_settings,
 )
 from midstream.language.errors import UserMistake, nearest
@@ -57,7 +46,8 @@ SETTABLE: Final = (
 
 _TEXTS: Final = frozenset(
     {
-        *(CURRENT_MODE, PERMISSION_MODE, EDITING, NOTIFICATIONS, THEME, *MODEL_KEYS),
+        *(CURRENT_MODE, *MODEL_KEYS),
+        *(key for key, values in FEW_VALUES.items() if "true" not in values),
         *(f"{STATUS_LINE}.template", f"{STATUS_LINE}.command"),
     }
 )
@@ -169,19 +159,6 @@ def effect(config: ConfigManager, key: str) -> str:
         return f"It has no effect yet: {won[0].value} of the {where(won[0])} wins."
     return f"It takes effect at the next start{f'; {at_once} changes it now' if at_once else ''}."
 
-
-FEW_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
-    AUTO_RESUME: ("true", "false"),
-    AUTO_COMPACT: ("true", "false"),
-    DIAGNOSTICS: ("true", "false"),
-    EDITING: get_args(Editing),
-    NOTIFICATIONS: get_args(Notifications),
-    THEME: THEME_NAMES,
-    SCREEN_READER: ("true", "false"),
-    UPDATE_NOTICE: ("true", "false"),
-    PERMISSION_MODE: PERMISSION_MODES,
-}
-"""The values of those settings that have just a few."""
 
 _AT_ONCE: Final = {CURRENT_MODE: "/mode", PERMISSION_MODE: "/permissions", MODELS: "/model"}
 

@@ -99,7 +99,7 @@ THEMES: Final[Mapping[str, Theme]] = {
     ),
     "plain": Theme(colours=dict.fromkeys(_AUTO, ""), basic=dict.fromkeys(_AUTO, "")),
 }
-"""Every theme. Their names are the values of the setting `theme` (`config.settings.THEME_NAMES`)."""
+"""Every theme. Their names are the values of the setting `theme` (`config.settings.Theme`)."""
 
 NO_COLOUR: Final[Table] = _AUTO | dict.fromkeys(_AUTO, "") | {MUTED: MUTED_BASIC}
 """What NO_COLOR leaves of any theme: bold, and what matters less dim."""

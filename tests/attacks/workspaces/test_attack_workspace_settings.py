@@ -131,7 +131,7 @@ def test_the_settings_of_a_workspace_only_narrow(tmp_path: Path, tries: str) -> 
     assert MODES.index(policy.mode) <= MODES.index("ask")
     assert config.models == before.models
     assert config.patience == before.patience
-    assert not config.auto_resume
+    assert not config.is_on("autoResume")
     assert config.mode.kind == "role" or config.mode == before.mode
     assert config.budget is not None
     assert before.budget is not None

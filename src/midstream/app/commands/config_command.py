@@ -9,8 +9,8 @@ from midstream.app.session import Session
 from midstream.app.settings_changes import changed
 from midstream.app.trust_request import TrustRequest
 from midstream.config.hooks import HOOKS, hooks_of, listed
-from midstream.config.settings import CURRENT_MODE, LOOKS, MODELS, PERMISSION_MODE
-from midstream.config.user_settings import FEW_VALUES, explained, where
+from midstream.config.settings import CURRENT_MODE, FEW_VALUES, LOOKS, MODELS, PERMISSION_MODE
+from midstream.config.user_settings import explained, where
 from midstream.language.errors import UserMistake
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import columns
