@@ -11,12 +11,11 @@ import re
 import shlex
 from collections.abc import Iterator
 from itertools import takewhile
-from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from midstream.config.directories import SETTINGS, WORKSPACE_FOLDER
+from midstream.config.directories import WORKSPACE_FOLDER
 from midstream.config.manager import ConfigManager
 from midstream.config.private_files import shown_path
 from midstream.language.errors import MidstreamError, clip
@@ -93,16 +92,8 @@ class HookFile(msgspec.Struct, frozen=True, kw_only=True):
 
 def hook_files(config: ConfigManager) -> Iterator[HookFile]:
     """Yield where hooks come from, the user's first: these run before those of others."""
-    layers: list[tuple[Source, Path]] = [("user", config.user_file)]
-    trusted: frozenset[str] = frozenset()
-    if config.grant is not None and SETTINGS in config.grant.files:
-        layers.append(("workspace", config.grant.folder / SETTINGS))
-        trusted = frozenset(config.grant.files)
-    for source, path in layers:
-        try:
-            text = config.read(path).decode("utf-8-sig")
-        except (MidstreamError, UnicodeDecodeError):
-            continue  # ConfigManager has told that this file cannot be read.
+    trusted = frozenset(() if config.grant is None else config.grant.files)
+    for source, path, text in config.settings_files():
         yield HookFile(source=source, file=shown_path(path), text=text, trusted=trusted)
     for grant in config.plugins().values():
         if PLUGIN_FILE in grant.files:

@@ -13,6 +13,7 @@ import ast
 import json
 import os
 from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
@@ -538,6 +539,18 @@ class ConfigManager:
                     )
                 return self.grant.read(f"../{name}")
         return read_capped(path)
+
+    def settings_files(self) -> Iterator[tuple[Literal["user", "workspace"], Path, str]]:
+        """Yield the user's application.json and a trusted workspace's, with their texts.
+
+        One that cannot be read is left out: it was told when its settings were read.
+        """
+        layers: list[tuple[Literal["user", "workspace"], Path]] = [("user", self.user_file)]
+        if self.grant is not None and SETTINGS in self.grant.files:
+            layers.append(("workspace", self.grant.folder / SETTINGS))
+        for layer, path in layers:
+            with suppress(MidstreamError, UnicodeDecodeError):
+                yield layer, path, self.read(path).decode("utf-8-sig")
 
     def plugins(self) -> dict[str, Grant]:
         """Return the rights to the files of the plugins that are trusted, by name. Hashes them, once."""

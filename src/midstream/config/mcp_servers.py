@@ -6,7 +6,6 @@ A user's own file says what may be started; a workspace's only proposes it. Read
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -14,8 +13,8 @@ import msgspec
 
 from midstream.config.manager import ConfigManager
 from midstream.config.private_files import shown_path
-from midstream.language.errors import MidstreamError, clip
-from midstream.language.json_text import Member, Node
+from midstream.language.errors import clip
+from midstream.language.json_text import Node
 from midstream.language.problem import Problem, Report
 from midstream.language.shape import fit, read_file
 from midstream.safety.redaction import secret_values
@@ -31,20 +30,6 @@ _WORDS: Final = 4_000
 _LONGEST_S: Final = 3_600.0
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,100}")
-_KEYS: Final = (
-    "type",
-    "command",
-    "args",
-    "env",
-    "passEnv",
-    "cwd",
-    "url",
-    "headers",
-    "timeoutSeconds",
-    "startTimeoutSeconds",
-    "trustAnnotations",
-    "disabled",
-)
 _OWN: Final = ("passEnv", "trustAnnotations")
 """What a workspace may not say: it would name secrets of the person's, or trust itself."""
 
@@ -78,14 +63,7 @@ def mcp_servers(config: ConfigManager) -> tuple[dict[str, McpServer], tuple[Prob
     """
     found: dict[str, McpServer] = {}
     problems: list[Problem] = []
-    layers: list[tuple[Source, Path]] = [("user", config.user_file)]
-    if config.grant is not None and "application.json" in config.grant.files:
-        layers.append(("workspace", config.grant.folder / "application.json"))
-    for source, path in layers:
-        try:
-            text = config.read(path).decode("utf-8-sig")
-        except (MidstreamError, UnicodeDecodeError):
-            continue  # ConfigManager has told that this file cannot be read.
+    for source, path, text in config.settings_files():
         servers, wrong = read_servers(text, file=shown_path(path), source=source)
         problems += wrong
         for name, server in servers.items():
@@ -128,13 +106,12 @@ def _server(name: str, node: Node, source: Source, report: Report) -> McpServer 
     parts: dict[str, Any] = {}
     is_whole = True
     for key, member in node.members.items():
-        if key not in _KEYS:
-            report.error(
-                member, f'there is no "{clip(key)}" here; ignored.', report.near(key, _KEYS)
-            )
+        if key not in _WANTED:
+            hint = report.near(key, tuple(_WANTED))
+            report.error(member, f'there is no "{clip(key)}" here; ignored.', hint)
         elif source == "workspace" and key in _OWN:
             report.error(member, f'a workspace may not set "{key}"; ignored.', _OWN_HINT)
-        elif _fits(key, member, source, report):
+        elif _fits(key, member.node, source, report):
             parts[key] = member.node.value
         else:
             is_whole = False
@@ -143,22 +120,26 @@ def _server(name: str, node: Node, source: Source, report: Report) -> McpServer 
     if ("command" in parts) == ("url" in parts):
         report.error(node, 'expected either a "command" or a "url".')
         return None
-    given = {field: parts[key] for key, field in _SAME.items() if key in parts}
-    command = (parts["command"], *parts.get("args", ())) if "command" in parts else ()
-    passed = tuple(parts.get("passEnv", ()))
-    return McpServer(name=name, source=source, command=command, passed=passed, **given)
+    for key in ("type", "disabled"):
+        parts.pop(key, None)
+    args = parts.pop("args", ())
+    command = (parts.pop("command"), *args) if "command" in parts else ()
+    given: dict[str, Any] = {
+        _FIELDS.get(key, key): tuple(value) if isinstance(value, list) else value
+        for key, value in parts.items()
+    }
+    return McpServer(name=name, source=source, command=command, **given)
 
 
 _OWN_HINT = "Set it in your own application.json."
-_SAME = {
-    "env": "env",
-    "cwd": "cwd",
-    "url": "url",
-    "headers": "headers",
+_FIELDS = {
+    "passEnv": "passed",
     "timeoutSeconds": "timeout_s",
     "startTimeoutSeconds": "start_timeout_s",
     "trustAnnotations": "trusts_annotations",
 }
+"""What a server calls those of its parts that have other names in a file."""
+
 _WANTED: dict[str, Any] = {
     "type": Literal["stdio", "http", "streamable-http"],
     "command": str,
@@ -175,8 +156,7 @@ _WANTED: dict[str, Any] = {
 }
 
 
-def _fits(key: str, member: Member, source: Source, report: Report) -> bool:
-    node = member.node
+def _fits(key: str, node: Node, source: Source, report: Report) -> bool:
     if not fit(node, _WANTED[key], report):
         return False
     wrong = _wrong(key, node.value, source)
@@ -189,11 +169,8 @@ def _wrong(key: str, value: Any, source: Source) -> str:
     """Return what is wrong with the value of a key whose type is right, "" if nothing is."""
     match key:
         case "command" | "cwd":
-            return (
-                ""
-                if value.strip() and _is_word(value)
-                else "expected text without control characters."
-            )
+            is_right = value.strip() and _is_word(value)
+            return "" if is_right else "expected text without control characters."
         case "args":
             return "" if all(map(_is_word, value)) else "expected text without control characters."
         case "env":
