@@ -964,6 +964,35 @@ async def test_a_run_whose_store_is_away_stands_still_and_goes_on_with_it() -> N
         assert told == [*range(1, machine.run.seq + 1)]
 
 
+class Far(MemoryStore):
+    """A store whose owner hears a moment later that it was heard."""
+
+    renewed = 0
+
+    async def renew(self) -> float:
+        await rounds()
+        self.renewed += 1
+        return 60.0
+
+
+async def test_a_run_goes_on_where_its_machine_stood_still_for_less_than_its_owner_lives() -> None:
+    async with shared() as store:
+        gate, far = Gate(), beside(store, Far)
+        process = Process(far, says("Done.", gate=gate))
+        machine = await process.start()
+        await gate.reached()
+        await until(lambda: _is(far.renewed == 1))
+        await rounds()
+        jump(45.0)
+        await until(lambda: _is(far.renewed >= 2))
+        await rounds()
+        gate.open()
+
+        assert (await machine.wait()).output == "Done."
+        assert process.told.of(JournalStalled) == []
+        assert len(process.model.requests) == 1
+
+
 async def test_what_was_shown_of_a_reply_before_its_store_was_away_is_kept_whole() -> None:
     gate = Gate()
     async with cut_off(says("Once ", "upon", gate=gate), "a time.") as process:

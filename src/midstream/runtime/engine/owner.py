@@ -155,8 +155,12 @@ class Owner:
             if within == math.inf:
                 return
             await asyncio.sleep(within / 3)
+            # A machine that stood still has it wake late: it tries all the same, as long as no other owner
+            # may have a run of this one.
+            now = asyncio.get_running_loop().time()
+            late = min(now + within / 12, said + within * 11 / 12)
             try:
-                async with asyncio.timeout_at(said + within * 2 / 3):
+                async with asyncio.timeout_at(max(said + within * 2 / 3, late)):
                     said, within = await self._renewed()
             except (TimeoutError, JournalMoved) as error:
                 self._losing.set()
