@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from console_kit import changed
 from deadline import DEADLINE_S, wait_until
 from support.repositories import FILES, checkout, contents, git, head_of
 
@@ -53,6 +54,10 @@ FLOW = {
         {"name": "stop"},
     ],
 }
+
+
+LASTING = changed("from midstream.store.postgres import tables", "tables.TTL_S = 30.0")
+"""A worker that is not ended where the computer stands still for some seconds."""
 
 
 class Machines:
@@ -98,7 +103,7 @@ class Machines:
         """Give a worker of a machine."""
         with (self.folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "midstream", "worker", "--trust-repositories", "file://*"],
+                [*LASTING, "worker", "--trust-repositories", "file://*"],
                 cwd=self.folder,
                 env=self._environment(name),
                 stdout=log,

@@ -3,13 +3,13 @@
 import json
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
-from console_kit import write_workflow
+from console_kit import MIDSTREAM, changed, write_workflow
 from deadline import DEADLINE_S, wait_until
 from pipes_kit import Ended, events, finished, run, started
 from support.openai_server import Body, Call, Gate, OpenAIServer, Reply, Step
@@ -39,6 +39,10 @@ def note(text: str) -> str:
 """
 
 
+LASTING = changed("from midstream.store.postgres import tables", "tables.TTL_S = 30.0")
+"""A worker that is not ended where the computer stands still for some seconds."""
+
+
 class Team:
     """A folder, its database and model, and the programs that work there."""
 
@@ -63,9 +67,17 @@ class Team:
         assert ended.code == 0, ended.err
         return ended.out.strip()
 
-    def worker(self, *options: str) -> "Log":
+    def worker(self, *options: str, program: Sequence[str] = LASTING) -> "Log":
         """Return the log of a worker that has started."""
-        process = started(self.home, "worker", "--json", *options, server=self.server, env=self.env)
+        process = started(
+            self.home,
+            "worker",
+            "--json",
+            *options,
+            server=self.server,
+            env=self.env,
+            program=program,
+        )
         self.programs.append(process)
         log = Log(process)
         log.until("began")
@@ -282,7 +294,7 @@ def test_a_worker_that_stands_still_is_ended_and_its_runs_go_on(team: Callable[.
 
     with OpenAIServer(default=think) as server:
         here = team(server)
-        first = here.worker()
+        first = here.worker(program=MIDSTREAM)
         id = here.begun("job")
         gate.reached.wait()
         second = here.worker()
@@ -304,7 +316,7 @@ def test_workers_outlive_the_database(tmp_path: Path, postgres: PostgresServer) 
     with PostgresServer.made() as database, OpenAIServer(default=think) as server:
         here = Team(tmp_path, server, database.database())
         try:
-            one = here.worker()
+            one = here.worker(program=MIDSTREAM)
             id = here.begun("job")
             gate.reached.wait()
             database.kill()
@@ -326,7 +338,7 @@ def test_a_worker_whose_tool_cannot_be_stopped_is_ended_once_the_database_is_awa
         tool.write_text(tool.read_text("utf-8") + "    while True:\n        pass\n", "utf-8")
         tool.write_text(tool.read_text("utf-8").replace('    return "written"\n', ""), "utf-8")
         try:
-            one = here.worker()
+            one = here.worker(program=MIDSTREAM)
             here.begun("job")
             wait_until(here.noted.exists, "the tool is called")
             database.kill()
