@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from midstream.language.names import LOAD_SKILL
 from midstream.language.spec import Definition, Guidance, Role
-from midstream.safety.sanitize import sanitized
+from midstream.safety.sanitize import on_one_line, sanitized
 
 AGENTS_FILE: Final = "AGENTS.md"
 MAX_GUIDANCE: Final = 32_000
@@ -58,13 +58,13 @@ def folder_words(path: str, text: str) -> str:
     found = guidance_from(text, source="workspace", most=MAX_BELOW)
     if found is None:
         return ""
-    name = " ".join(sanitized(path).split())
+    name = on_one_line(path)
     return f"{_BELOW}\n{marked(name, _WHOSE['workspace'], found.text)}"
 
 
 def not_read(path: str) -> str:
     """Return what a person is told of an AGENTS.md that nobody has trusted as it is."""
-    name = " ".join(sanitized(path).split())
+    name = on_one_line(path)
     return f"{name} is not read to models: it is not trusted as it stands. /trust shows it."
 
 

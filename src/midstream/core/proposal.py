@@ -14,7 +14,7 @@ from midstream.core.todo import MAX_CHARS, MAX_ITEMS, TodoItem
 from midstream.language.errors import UserMistake, clip
 from midstream.language.names import PROPOSE_PLAN, Json
 from midstream.safety.capability import SHOWN, PermissionMode
-from midstream.safety.sanitize import sanitized
+from midstream.safety.sanitize import on_one_line
 
 MAX_STEP: Final = 500
 """Characters of one step, and of the title."""
@@ -48,18 +48,14 @@ def proposal_of(arguments: dict[str, Json]) -> Proposal:
     """
     try:
         found = msgspec.convert(arguments, Proposal)
-        lines = tuple(map(_line, found.steps))
-        return msgspec.convert({"title": _line(found.title), "steps": lines}, Proposal)
+        # Of several lines one could look like the next step, or like what stands below the plan.
+        plan = {"title": on_one_line(found.title), "steps": tuple(map(on_one_line, found.steps))}
+        return msgspec.convert(plan, Proposal)
     except msgspec.ValidationError as error:
         hint = (
             f"A plan has a title and 1 to {MAX_ITEMS} steps, each of at most {MAX_STEP} characters."
         )
         raise UserMistake(f"That is no plan: {error}.", hint=hint) from None
-
-
-def _line(text: str) -> str:
-    # Of several lines one could look like the next step, or like what stands below the plan.
-    return " ".join(sanitized(text).split())
 
 
 def shown(proposal: Proposal) -> str:

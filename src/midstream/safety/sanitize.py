@@ -66,6 +66,11 @@ def sanitized(text: str) -> str:
     return _found().sub(_shown, text.replace("\r\n", "\n"))
 
 
+def on_one_line(text: str) -> str:
+    """Return the text sanitized, with single blanks for its line breaks and all other space."""
+    return " ".join(sanitized(text).split())
+
+
 def scrubbed(text: str) -> str:
     """Return the text with each lone surrogate as U+FFFD, so that it can be encoded and stored."""
     return _SURROGATE.sub("\ufffd", text)

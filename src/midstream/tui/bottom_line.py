@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from midstream.app.ui import Status
-from midstream.safety.sanitize import sanitized
+from midstream.safety.sanitize import on_one_line, sanitized
 from midstream.tui.keymap import called
 from midstream.tui.styled_lines import Fragment, Row, clipped, width_of
 from midstream.tui.themes import ACCENT, BOLD, MUTED
@@ -71,28 +71,24 @@ def _first_parts(status: Status, esc: str, room: int) -> list[Fragment]:
 
     The last of the three is whole. The others get what room it leaves; a key that finds none is left out.
     """
-    permission = _one_line(status.permission)
+    permission = on_one_line(status.permission)
     left = room - (width_of(permission) + 3 if permission else 0)
     keys: list[Fragment] = []
     unusual = "" if not status.busy or esc.endswith(ESC_STOPS) else esc
     for key in (
         unusual,
-        f"{called('queue') or '/queue'} {_one_line(status.tab)}" if status.tab else "",
+        f"{called('queue') or '/queue'} {on_one_line(status.tab)}" if status.tab else "",
     ):
         if key and left - width_of(key) - 3 >= _LEAST_ENTER:
             keys.append(("", key))
             left -= width_of(key) + 3
-    enter = clipped(_one_line(status.enter), max(_SHORTEST_ENTER, left))
+    enter = clipped(on_one_line(status.enter), max(_SHORTEST_ENTER, left))
     shown = left - width_of(enter) - 3
     stops = width_of(esc) + 3 if status.busy and esc.endswith(ESC_STOPS) else 0
     if shown - stops >= _LEAST_MODE_BESIDE_ESC:
         shown -= stops  # The end of a long name gives way to the key that stops.
-    mode = clipped(_one_line(status.mode), shown) if shown >= _SHORTEST_MODE else ""
+    mode = clipped(on_one_line(status.mode), shown) if shown >= _SHORTEST_MODE else ""
     return [("", enter), (BOLD, mode), ("", permission), *keys]
-
-
-def _one_line(text: str) -> str:
-    return " ".join(sanitized(text).split())
 
 
 def _fitted(
@@ -109,7 +105,7 @@ def _fitted(
     shown: dict[Fragment, str] = {}
     used = 0
     for part in (*claims, *parts):
-        text = _one_line(part[1])
+        text = on_one_line(part[1])
         gap = 3 if shown else 0
         left = room - used - gap
         least = width_of(text) if part[1] in whole else min(width_of(text), 6)

@@ -9,12 +9,12 @@ from typing import Final
 from midstream.core.question import Question
 from midstream.language.forms import Field, example, fields
 from midstream.safety.capability import SHOWN
-from midstream.safety.sanitize import sanitized
+from midstream.safety.sanitize import on_one_line, sanitized
 from midstream.tui.choice_list import Choosing, choices_in
 from midstream.tui.event_lines import question_lines
 from midstream.tui.form import Form
 from midstream.tui.keymap import called
-from midstream.tui.styled_lines import Fragment, Line, Row, clipped, rows, width_of
+from midstream.tui.styled_lines import Fragment, Line, Row, clipped, one_row, rows, width_of
 from midstream.tui.themes import ACCENT, ATTENTION, BOLD, MUTED, OK
 from midstream.views.calls_in_words import question_heading
 
@@ -320,7 +320,7 @@ def _option(
     box = ("[x] " if number in found.picked else "[ ] ") if found.many else ""
     mark = f"│{indent}{'▸' if is_marked else ' '}{number + 1} {box}"
     # Nobody reads more in a list, and every frame lays all of them out.
-    text = " ".join(sanitized(option.label[: _OPTION_ROWS * width]).split()) or '""'
+    text = on_one_line(option.label[: _OPTION_ROWS * width]) or '""'
     text += "…" if len(option.label) > _OPTION_ROWS * width else ""
     if is_cut:
         text = clipped(text, max(1, width - width_of(mark)))
@@ -343,14 +343,7 @@ def _problem_rows(problem: str, width: int) -> _Body:
 
 
 def _one_row(parts: Sequence[Fragment], width: int, *, bar: str = _BAR) -> Row:
-    """Return fragments behind the bar on one row, cut where there is no more room."""
-    room = max(1, width - width_of(bar))
-    shown: list[Fragment] = []
-    for style, text in parts:
-        clean = " ".join(sanitized(text).split("\n"))
-        shown.append((style, clipped(clean, max(0, room))))
-        room -= width_of(shown[-1][1])
-    return rows(Line(tuple(shown), bar, ACCENT, bar), width)[0]
+    return one_row(parts, width, bar, ACCENT)
 
 
 def _window(body: _Body, height: int, width: int) -> list[Row]:

@@ -16,7 +16,7 @@ from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.safety.sanitize import controlled, sanitized
+from midstream.safety.sanitize import controlled, on_one_line, sanitized
 from midstream.tui.styled_lines import clipped
 from midstream.views.calls_in_words import beginning
 
@@ -148,7 +148,7 @@ def folder_name(folder: Path | None = None) -> str:
 
 
 def _clean(text: str) -> str:
-    return controlled(" ".join(sanitized(text).split()))
+    return controlled(on_one_line(text))
 
 
 # --- the clipboard --------------------------------------------------------------------------------

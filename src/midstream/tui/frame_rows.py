@@ -11,7 +11,7 @@ from midstream.core.question import Question
 from midstream.core.routing import Destination, Route, is_command
 from midstream.core.todo import TodoItem
 from midstream.language.names import CHAT, mode_words
-from midstream.safety.sanitize import sanitized
+from midstream.safety.sanitize import on_one_line, sanitized
 from midstream.tui import cards
 from midstream.tui.bottom_line import ESC_STOPS, bottom_line
 from midstream.tui.choice_list import Choosing
@@ -22,7 +22,7 @@ from midstream.tui.event_lines import question_lines
 from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.keymap import called
 from midstream.tui.live_region import LiveText
-from midstream.tui.styled_lines import Fragment, Line, Row, clipped, rows, width_of
+from midstream.tui.styled_lines import Line, Row, clipped, one_row, rows, width_of
 from midstream.tui.themes import ACCENT, ATTENTION, MUTED
 from midstream.tui.turn_list import keys_for, turn_rows
 from midstream.views.run_status import Waiting, what_a_line_does
@@ -134,7 +134,7 @@ def prompt_for(dialog: Dialog, *, width: int) -> str:
     if dialog.answering.filling:
         form = dialog.answering.form
         name = "" if form is None else "send it?" if form.field is None else form.field.name
-        return f"{clipped(' '.join(sanitized(name).split()), max(1, width // 3))} › "
+        return f"{clipped(on_one_line(name), max(1, width // 3))} › "
     return "› "
 
 
@@ -383,22 +383,16 @@ def todo_rows(items: Sequence[TodoItem], *, width: int, height: int) -> list[Row
     left = open_items(items)
     if not left or height < 1:
         return []
-    room = max(1, width - 3)
-    head = clipped(_one_line(summary_of(items)), room)
-    found = [rows(Line((("", head),), "☐ ", ACCENT), width)[0]]
+    found = [one_row([("", on_one_line(summary_of(items)))], width - 1, "☐ ", ACCENT)]
     if len(left) > 1 and height > 1:
-        then = " · ".join(_one_line(item.text) for item in left[1:_NEXT])
+        then = " · ".join(on_one_line(item.text) for item in left[1:_NEXT])
         more = f" · +{len(left) - _NEXT}" if len(left) > _NEXT else ""
-        words = f"{clipped(f'then: {then}', max(1, room - width_of(more)))}{more}"
-        found.append(rows(Line(((MUTED, words),), "  ", MUTED), width)[0])
+        words = clipped(f"then: {then}", max(1, width - 3 - width_of(more)))
+        found.append(one_row([(MUTED, words + more)], width - 1, "  ", MUTED))
     return found
 
 
 _NEXT: Final = 3
-
-
-def _one_line(text: str) -> str:
-    return " ".join(sanitized(text).split())
 
 
 # --- the lines that wait to be delivered ----------------------------------------------------------
@@ -425,7 +419,7 @@ def waiting_rows(waiting: Sequence[Waiting], width: int) -> list[Row]:
 
 def _waiting_row(line: Waiting, width: int, *, hint: str) -> Row:
     room = max(1, width - 3)
-    words = " ".join(sanitized(line.text).split())
+    words = on_one_line(line.text)
     wanted = min(width_of(words), _WORDS_CELLS)
     fate = next(
         (
@@ -440,5 +434,5 @@ def _waiting_row(line: Waiting, width: int, *, hint: str) -> Row:
         "",
     )
     fate = fate or clipped(f" · {line.brief}", max(0, room - 4))
-    said: list[Fragment] = [("", clipped(words, max(0, room - width_of(fate)))), (MUTED, fate)]
-    return rows(Line(tuple(said), "⏳ ", MUTED), width)[0]
+    words = clipped(words, max(0, room - width_of(fate)))
+    return one_row([("", words), (MUTED, fate)], width, "⏳ ", MUTED)

@@ -14,11 +14,10 @@ import msgspec
 
 from midstream.core.run import Run
 from midstream.language.spec import Definition
-from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
 from midstream.tui.background_tasks import BackgroundTasks
 from midstream.tui.scrollback import Scrollback
-from midstream.tui.styled_lines import Line, Row, clipped, rows
+from midstream.tui.styled_lines import Row, one_row
 from midstream.tui.themes import MUTED
 
 if TYPE_CHECKING:
@@ -83,10 +82,8 @@ def graph_rows(picture: Drawn, *, room: int, width: int) -> list[Row]:
     for at, text in enumerate(shown, first):
         is_cut = (at == first > 0) or (at == first + room - 1 < count - 1)
         is_here = any(top <= at < end for top, end in picture.here)
-        # Sanitized first: what shows a control character takes more cells than that did.
-        words = clipped(sanitized(text), max(1, width - len(_MARK)))
-        line = Line((("" if is_here else MUTED, words),), _MORE if is_cut else _MARK, MUTED, _MARK)
-        found += rows(line, width)[:1]
+        part = ("" if is_here else MUTED, text)
+        found.append(one_row([part], width, _MORE if is_cut else _MARK, MUTED))
     return found
 
 

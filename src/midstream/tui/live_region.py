@@ -14,7 +14,7 @@ from midstream.core.conversation import tokens_in
 from midstream.core.events import ToolCalled
 from midstream.tui.event_lines import SPEAKER, branch_label, speaker, speech_style
 from midstream.tui.output_tail import Outputs
-from midstream.tui.styled_lines import Fragment, Line, Row, clipped, rows, width_of
+from midstream.tui.styled_lines import Fragment, Line, Row, clipped, one_row, rows, width_of
 from midstream.tui.themes import ACCENT, ATTENTION, MUTED
 from midstream.views.amounts import duration, time_of_day, token_words
 from midstream.views.calls_in_words import call_words
@@ -107,9 +107,7 @@ class LiveText:
         since = self._timed(lanes, now)
         head: list[Row] = []
         if progress and lanes and self._has_room(len(lanes), height, run):
-            head = rows(Line((("", clipped(progress, max(4, width - 3))),), "▶ ", ACCENT), width)[
-                :1
-            ]
+            head = [one_row([("", progress)], width - 1, "▶ ", ACCENT)]
         found = [*self._rows(calls, lanes, height - len(head), width, now, since, run)]
         # Above the lines of those at work, below what is said.
         place = next((n for n, row in enumerate(found) if row[0][1] in ("⋯ ", "? ")), len(found))
@@ -166,8 +164,8 @@ class LiveText:
             for lane in lanes
         ]
         if left_out > 0 and has_lanes:
-            more = Line(((MUTED, f"+{left_out + 1} more at work"),), "  ", MUTED)
-            below.append(rows(more, width)[0])
+            more = (MUTED, f"+{left_out + 1} more at work")
+            below.append(one_row([more], width, "  ", MUTED))
         room = height - len(below)
         if loud is not None and room > 0:
             of = next(of for of, call in calls if call is loud)

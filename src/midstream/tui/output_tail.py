@@ -15,10 +15,9 @@ from typing import Final
 
 from midstream.core.call_notes import without_change
 from midstream.core.events import ToolCalled, ToolReturned
-from midstream.safety.sanitize import sanitized
 from midstream.system.own_process import own_redactor
 from midstream.tui.event_lines import RESULT_MARK, branch_label
-from midstream.tui.styled_lines import Line, Row, clipped, rows, width_of
+from midstream.tui.styled_lines import Line, Row, one_row
 from midstream.tui.themes import MUTED
 from midstream.views.calls_in_words import output_of
 
@@ -138,12 +137,10 @@ class Outputs:
     def rows(self, run: str, call: ToolCalled, *, height: int, width: int) -> list[Row]:
         """Return the last lines of a call's output, a row each, as many as there is room for."""
         named = branch_label(call.branch)
-        room = max(1, width - 3 - sum(width_of(text) for _, text in named))
-        found: list[Row] = []
-        for line in self.lines(run, call.call_id, min(height, MAX_ROWS)):
-            shown = clipped(sanitized(line.expandtabs(4)).rstrip(), room)
-            found.append(rows(Line((*named, (MUTED, shown)), _BAR, MUTED, _BAR), width)[0])
-        return found
+        return [
+            one_row((*named, (MUTED, line.expandtabs(4).rstrip())), width - 1, _BAR, MUTED)
+            for line in self.lines(run, call.call_id, min(height, MAX_ROWS))
+        ]
 
     def lines(self, run: str, call_id: str, count: int = MAX_LINES) -> list[str]:
         """Return the last lines of a call's output that hold anything, at most so many."""

@@ -17,7 +17,7 @@ from midstream.tui.editor import Editor
 from midstream.tui.event_lines import typed
 from midstream.tui.keymap import called
 from midstream.tui.scrollback import Scrollback
-from midstream.tui.styled_lines import Line, Row, clipped, rows
+from midstream.tui.styled_lines import Line, Row, clipped, one_row, rows
 from midstream.tui.themes import ACCENT, MUTED
 
 MARK: Final = "┆ "
@@ -156,8 +156,7 @@ class OwnShell:
             status = f"{name} · {max(0, int(now - self._began))} s · {ends}"
             found = [*rows(Line(((ACCENT, status),), "$ ", ACCENT), width)]
             if self._open.strip():
-                open = Line((("", clipped(sanitized(self._open), max(1, width - 3))),), MARK, MUTED)
-                found = [*rows(open, width)[:1], *found]
+                found.insert(0, one_row([("", self._open)], width - 1, MARK, MUTED))
             return found
         if self.offer is None:
             return []

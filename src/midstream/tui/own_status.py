@@ -13,10 +13,10 @@ from typing import Final
 from midstream.config.private_files import read_capped
 from midstream.language.errors import MidstreamError
 from midstream.language.names import Json
-from midstream.safety.sanitize import sanitized
+from midstream.safety.sanitize import on_one_line
 from midstream.system.offloop import in_thread
 from midstream.tui.background_tasks import BackgroundTasks
-from midstream.tui.styled_lines import Line, Row, clipped, rows
+from midstream.tui.styled_lines import Row, one_row
 from midstream.tui.themes import MUTED
 
 MARK: Final = "┆ "
@@ -68,8 +68,7 @@ class OwnStatus:
             text = self._text
         else:
             text = filled(self._template, known)
-        shown = clipped(" ".join(sanitized(text).split()), max(1, width - len(MARK)))
-        return rows(Line(((MUTED, shown),), MARK, MUTED), width)[0]
+        return one_row([(MUTED, on_one_line(text))], width, MARK, MUTED)
 
     def stop(self) -> None:
         """Ask nothing any more."""

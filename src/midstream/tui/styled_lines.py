@@ -188,6 +188,16 @@ def _rows_aside(
     ]
 
 
+def one_row(parts: Iterable[Fragment], width: int, mark: str, style: str) -> Row:
+    """Return fragments behind a mark on one row of at most so many columns: what finds no room is cut."""
+    room = max(1, width - width_of(mark))
+    shown: list[Fragment] = []
+    for part_style, text in parts:
+        shown.append((part_style, clipped(sanitized(text).replace("\n", " "), max(0, room))))
+        room -= width_of(shown[-1][1])
+    return rows(Line(tuple(shown), mark, style, mark), width)[0]
+
+
 _LEAST_SHRUNK: Final = 24
 
 

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from midstream.safety.sanitize import sanitized
+from midstream.safety.sanitize import on_one_line
 from midstream.tui.keymap import called
-from midstream.tui.styled_lines import Line, Row, clipped, rows
+from midstream.tui.styled_lines import Row, one_row
 from midstream.tui.themes import ATTENTION, MUTED
 from midstream.views.turns import Turn
 
@@ -63,16 +63,13 @@ def turn_rows(shown: TurnList, *, width: int, height: int) -> list[Row]:
     title = "Back to before which turn?"
     if count > room:
         title += f" {shown.at + 1} of {count}"
-    found = rows(Line(((ATTENTION, clipped(title, max(1, width - 2))),), "↶ ", ATTENTION), width)[
-        :1
-    ]
+    found = [one_row([(ATTENTION, title)], width, "↶ ", ATTENTION)]
     digits = len(str(count))
     for number, turn in enumerate(shown.turns[first : first + room], first + 1):
         is_marked = number == shown.at + 1
-        words = " ".join(sanitized(turn.words).split())
-        text = clipped(f"{number:{digits}}  {words}", max(1, width - 2))
-        style = "" if is_marked else MUTED
-        found += rows(Line(((style, text),), "▸ " if is_marked else "  ", ATTENTION), width)[:1]
+        text = f"{number:{digits}}  {on_one_line(turn.words)}"
+        style, mark = ("", "▸ ") if is_marked else (MUTED, "  ")
+        found.append(one_row([(style, text)], width, mark, ATTENTION))
     return found
 
 
