@@ -6,7 +6,7 @@ from fake_session import FakeSession, asked
 
 from midstream.app.ui import Status
 from midstream.core.question import Question
-from midstream.tui.cards import ENTER_TAKES
+from midstream.tui.cards import OF_A_CALL
 from midstream.tui.dialog import Dialog, Mark
 from midstream.tui.editor import Editor
 from midstream.tui.frame_rows import Screen, bottom_for
@@ -124,14 +124,14 @@ STATES: list[tuple[str, Status, tuple[Question, ...], str, dict[str, object], st
     ),
     *(
         (
-            f"{letter} of an approval is marked",
+            f"{choice.letter} of an approval is marked",
             BUSY,
             (APPROVAL,),
             "",
-            dict[str, object](mark=Mark(question="q1", choice=letter)),
-            f"⏎ {says} · Esc unmarks · Tab queues · chat with dude",
+            dict[str, object](mark=Mark(question="q1", choice=choice.letter)),
+            f"⏎ {choice.enter} · Esc unmarks · Tab queues · chat with dude",
         )
-        for letter, says in ENTER_TAKES.items()
+        for choice in OF_A_CALL[:-1]
     ),
     (
         "a choice of another approval was marked",

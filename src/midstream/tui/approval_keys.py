@@ -15,7 +15,7 @@ from midstream.core.question import Decision, Question
 from midstream.core.routing import is_command
 from midstream.language.errors import UserMistake
 from midstream.safety.sanitize import scrubbed
-from midstream.tui.cards import approval_choices
+from midstream.tui.cards import choices_for
 from midstream.tui.prompt import Prompt, now
 
 REFUSING: Final = ("n", "w")
@@ -62,14 +62,18 @@ def _approval(at: Prompt) -> Question | None:
 def takes(at: Prompt, key: str) -> bool:
     """Return whether the marked approval has a choice of that letter."""
     approval = _approval(at)
-    return approval is not None and (key == "e" or key in approval_choices(approval))
+    return approval is not None and (key == "e" or key in _letters(approval))
+
+
+def _letters(approval: Question) -> str:
+    return "".join(choice.letter for choice in choices_for(approval))
 
 
 def arrow(at: Prompt, step: int, *, alone: bool) -> None:
     """Mark the choice after (1) or before (-1) the marked one; one key of several unmarks it."""
     approval = _approval(at)
     if alone and approval is not None:
-        at.dialog.move_mark(approval, approval_choices(approval), step)
+        at.dialog.move_mark(approval, _letters(approval), step)
 
 
 def enter(at: Prompt, *, alone: bool, quiet: bool) -> bool:

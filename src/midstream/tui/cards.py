@@ -3,8 +3,10 @@
 What does not fit is left out around the place that matters, and counted.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
+
+import msgspec
 
 from midstream.core.question import Question
 from midstream.language.forms import Field, example, fields
@@ -18,18 +20,38 @@ from midstream.tui.styled_lines import Fragment, Line, Row, clipped, one_row, ro
 from midstream.tui.themes import ACCENT, ATTENTION, BOLD, MUTED, OK
 from midstream.views.calls_in_words import question_heading
 
-DECIDING: Final = {
-    "y": "allow",
-    "r": "allow_for_run",
-    "n": "deny",
-    "w": "deny_with_note",
-    "e": "change_command",
-    "a": "allow_in_auto",
-}
-"""The choices of an approval, and the actions whose keys make them."""
 
-CHOOSING: Final = {"a": "is_answer", "n": "is_instruction", "e": "keep_editing"}
-"""What an unclear line may be, and the actions whose keys say so."""
+class Choice(msgspec.Struct, frozen=True):
+    """What a key decides: its letter, the action whose key makes it, what its card and Enter say of it."""
+
+    letter: str
+    action: str
+    says: str
+    enter: str = ""
+
+
+_NO: Final = (
+    Choice("n", "deny", "no", "says no"),
+    Choice("w", "deny_with_note", "no, and say why", "says no, and asks why"),
+)
+OF_A_CALL: Final = (
+    Choice("y", "allow", "once", "says yes, once"),
+    Choice("r", "allow_for_run", "for this run", "says yes, for this run"),
+    *_NO,
+    Choice("e", "change_command", "edit", "changes the command first"),
+)
+OF_A_PLAN: Final = (
+    Choice("y", "allow", "yes, in ask", "approves it, in ask"),
+    Choice("a", "allow_in_auto", "yes, in auto", "approves it, in auto"),
+    Choice("e", "change_command", "change it", "changes it first"),
+    *_NO,
+)
+OF_A_LINE: Final = (
+    Choice("a", "is_answer", "answer"),
+    Choice("n", "is_instruction", "new instruction"),
+    Choice("e", "keep_editing", "keep editing"),
+)
+"""What an unclear line may be."""
 
 _NAMED: Final = 4
 """Capabilities a yes for the run would grant that stand behind its key."""
@@ -65,16 +87,15 @@ def card_rows(question: Question, *, is_focused: bool, height: int, width: int) 
 
 def unclear_keys() -> str:
     """Return the keys that say what an unclear line is."""
-    says = (("a", "answer"), ("n", "new instruction"), ("e", "keep editing"))
-    keys = ((called(CHOOSING[choice]), what) for choice, what in says)
-    return _BETWEEN.join(f"{key} {what}" for key, what in keys if key)
+    keys = ((called(choice.action), choice.says) for choice in OF_A_LINE)
+    return _BETWEEN.join(f"{key} {says}" for key, says in keys if key)
 
 
-def approval_choices(question: Question) -> str:
-    """Return the choices of an approval, a letter each, in their order."""
-    if question.about == "plan":
-        return "yaenw"
-    return "yrnwe" if question.command else "yrnw"
+def choices_for(approval: Question) -> tuple[Choice, ...]:
+    """Return the choices of an approval, in their order."""
+    if approval.about == "plan":
+        return OF_A_PLAN
+    return OF_A_CALL if approval.command else OF_A_CALL[:-1]
 
 
 def approval_keys(question: Question, marked: str = "") -> str:
@@ -82,8 +103,15 @@ def approval_keys(question: Question, marked: str = "") -> str:
 
     Before the `marked` choice stands a mark, which nothing foreign may show.
     """
-    if question.about == "plan":
-        return _in_a_row(question, _PLAN_SAYS, marked)
+    keys = []
+    for choice in choices_for(question):
+        mark = f"{_MARK} " if choice.letter == marked else ""
+        grants = _granted(question) if choice.action == "allow_for_run" else ""
+        keys.append(f"{mark}{called(choice.action)} {choice.says}{grants}")
+    return _BETWEEN.join((*keys, "arrows mark one"))
+
+
+def _granted(question: Question) -> str:
     from midstream.safety.rules import in_words  # no rule matters before the first prompt
 
     granted = [ask for ask in question.asks if not ask.startswith(SHOWN)]
@@ -93,62 +121,18 @@ def approval_keys(question: Question, marked: str = "") -> str:
         for ask in sorted(granted, key=len)[:_NAMED]
     ]
     more = [f"{len(granted) - _NAMED} more"] if len(granted) > _NAMED else []
-    what = f" ({'; '.join(named + more)})" if named else ""
-    says = {
-        "y": "once",
-        "r": f"for this run{what}",
-        "n": "no",
-        "w": "no, and say why",
-        "e": "edit",
-    }
-    return _in_a_row(question, says, marked)
-
-
-_PLAN_SAYS: Final = {
-    "y": "yes, in ask",
-    "a": "yes, in auto",
-    "e": "change it",
-    "n": "no",
-    "w": "no, and say why",
-}
-
-
-def _in_a_row(question: Question, says: Mapping[str, str], marked: str) -> str:
-    keys = (
-        f"{f'{_MARK} ' if choice == marked else ''}{called(DECIDING[choice])} {says[choice]}"
-        for choice in approval_choices(question)
-    )
-    return _BETWEEN.join((*keys, "arrows mark one"))
+    return f" ({'; '.join(named + more)})" if named else ""
 
 
 def approval_waits(question: Question) -> str:
     """Return what is said of the keys while something stands in the line."""
-    choices = approval_choices(question).replace("e", "")
-    keys = filter(None, (called(DECIDING[choice]) for choice in choices))
-    return f"empty the line to decide: {_BETWEEN.join(keys)}"
+    actions = (choice.action for choice in choices_for(question) if choice.letter != "e")
+    return f"empty the line to decide: {_BETWEEN.join(filter(None, map(called, actions)))}"
 
 
-def enter_takes(question: Question, choice: str) -> str:
+def enter_takes(question: Question, letter: str) -> str:
     """Return what Enter does on a marked choice."""
-    return (_ENTER_PLAN if question.about == "plan" else ENTER_TAKES)[choice]
-
-
-_ENTER_PLAN: Final = {
-    "y": "approves it, in ask",
-    "a": "approves it, in auto",
-    "e": "changes it first",
-    "n": "says no",
-    "w": "says no, and asks why",
-}
-
-ENTER_TAKES: Final = {
-    "y": "says yes, once",
-    "r": "says yes, for this run",
-    "n": "says no",
-    "w": "says no, and asks why",
-    "e": "changes the command first",
-}
-"""What Enter does, by the marked choice of an approval."""
+    return next(choice.enter for choice in choices_for(question) if choice.letter == letter)
 
 
 def key_rows(keys: str, width: int) -> list[Row]:

@@ -25,7 +25,7 @@ from midstream.core.pictures import mark_before
 from midstream.language.errors import MidstreamError
 from midstream.safety.sanitize import scrubbed
 from midstream.tui import approval_keys, card_keys, enter_keys
-from midstream.tui.cards import CHOOSING, DECIDING
+from midstream.tui.cards import OF_A_CALL, OF_A_LINE, OF_A_PLAN
 from midstream.tui.keymap import called, keys_text, table
 from midstream.tui.prompt import Prompt
 from midstream.tui.terminal_replies import is_alone, may_allow
@@ -131,8 +131,8 @@ def handlers(at: Prompt) -> dict[str, Handler]:
         "unfold": lambda _: unfold(at),
         "edit_outside": lambda _: edit_outside(at),
         "join_output": lambda _: at.own.join(),
-        **{action: deciding(choice) for choice, action in DECIDING.items()},
-        **{action: choosing(choice) for choice, action in CHOOSING.items()},
+        **{each.action: deciding(each.letter) for each in (*OF_A_CALL, *OF_A_PLAN)},
+        **{each.action: choosing(each.letter) for each in OF_A_LINE},
     }
 
 

@@ -42,7 +42,7 @@ from midstream.core.proposal import mode_of
 from midstream.language.names import Subject
 from midstream.language.spec import ToolSpec
 from midstream.tui import approval_keys, card_keys, enter_keys
-from midstream.tui.cards import DECIDING
+from midstream.tui.cards import OF_A_CALL, OF_A_PLAN
 from midstream.tui.interface import ConsoleInterface
 from midstream.tui.keys import handlers
 from midstream.tui.terminal_questions import QUIET_S
@@ -387,6 +387,9 @@ def test_a_key_for_itself_is_one(before: str, after_s: float, key: str) -> None:
     assert at.found[-1:] == [key]
 
 
+LETTERS = {each.letter: each.action for each in (*OF_A_CALL, *OF_A_PLAN)}
+
+
 class AtTheCards:
     """The approvals `q1` and `q2`, on the screen for `age_s` seconds, and the keys pressed there."""
 
@@ -435,7 +438,7 @@ class AtTheCards:
         parser.feed(pieces[-1])
         self.dialog.pressed(now=0.0)
         async with asyncio.TaskGroup() as self.background.tasks:
-            name = {"\r": "send", ALT_ENTER: "send", DOWN: "mark", **DECIDING}.get(pieces[-1], "")
+            name = {"\r": "send", ALT_ENTER: "send", DOWN: "mark", **LETTERS}.get(pieces[-1], "")
             handlers(self.prompt)[name](cast(KeyPressEvent, event))
         return self.session.calls
 
