@@ -108,18 +108,20 @@ def _without_commands(run: Run) -> Run:
     agents = run.plan.agents
     contexts = {agents[each.agent].context for each in lost if each.agent in agents}
     for context in sorted(contexts):
-        words = Message(role="user", text=f"[{lost_words(lost)}]", author=NOTE)
-        run = with_context(run, context, added(run, context, words)[context])
+        run = _with_note(run, context, f"[{lost_words(lost)}]")
     return run
+
+
+def _with_note(run: Run, context: str, text: str) -> Run:
+    """Return the run whose agents are told something that nobody typed."""
+    words = Message(role="user", text=text, author=NOTE)
+    # Branches at work may share the conversation.
+    return with_context(run, context, added(run, context, words)[context])
 
 
 def _todo_edited(run: Run, fact: e.TodoEdited) -> Run:
     run = replace(run, todo=replace(run.todo, items=fact.items))
-    if not fact.context:
-        return run
-    words = Message(role="user", text=fact.text, author=NOTE)
-    # Branches at work may share the conversation.
-    return with_context(run, fact.context, added(run, fact.context, words)[fact.context])
+    return _with_note(run, fact.context, fact.text) if fact.context else run
 
 
 def _results_trimmed(run: Run, fact: e.ResultsTrimmed) -> Run:
@@ -130,10 +132,8 @@ def _results_trimmed(run: Run, fact: e.ResultsTrimmed) -> Run:
 
 
 def _mode_told(run: Run, fact: e.ModeTold) -> Run:
-    words = Message(role="user", text=fact.text, author=NOTE)
     run = replace(run, modes={**run.modes, fact.context: fact.mode})
-    # Branches at work may share the conversation.
-    return with_context(run, fact.context, added(run, fact.context, words)[fact.context])
+    return _with_note(run, fact.context, fact.text)
 
 
 def _with_timer(run: Run, fact: e.TimerSet) -> Run:

@@ -143,36 +143,23 @@ def _left_by(run: Run) -> str:
 
 def started_branch(run: Run, fact: BranchStarted) -> Run:
     """Return a branch of the run's state, or of an agent's call there, as it begins."""
-    if fact.call_id:
-        return _task(run, fact)
-    state = run.plan.states[run.visit.state]
-    branch = branch_of(state, fact.name)
-    definition = branch_definition(definition_of(run), state, fact.name)
-    workflow = definition.workflow
-    is_own, deeper = False, run.branch.flows
-    shared: tuple[str, ...] = ()
-    if isinstance(branch, SubWorkflow):
-        is_own, deeper = True, f"{run.branch.flows}/{branch.name}".lstrip("/")
-    else:
-        shared = branch.shared
-    fresh = {context.name: starting_messages(context) for context in workflow.contexts}
+    definition, branch = _task(run, fact) if fact.call_id else _of_state(run, fact)
+    around, workflow = run.branch, definition.workflow
+    is_own = branch.base is None
+    known = {} if is_own else run.contexts
+    contexts = {c.name: known.get(c.name, starting_messages(c)) for c in workflow.contexts}
     waits = is_own and workflow.start_condition == "on_user_input" and fact.input is None
-    kept = {} if is_own else {n: run.contexts[n] for n in fresh if n in run.contexts}
     return Run(
         id=run.id,
         definition=definition,
         plan=plan_of(workflow),
-        visit=Visit(phase="waiting" if waits else "leaving", chosen=entry_of(branch)),
-        branch=BranchOf(
-            path=f"{run.branch.path}/{fact.name}".lstrip("/"),
-            entry=entry_of(branch),
-            shared=shared,
-            flows=deeper,
-            has_resume=resumes_inside(branch),
-            base=None if is_own else run.common_data,
-            worktrees=_worktrees(run, fact),
+        visit=Visit(phase="waiting" if waits else "leaving", chosen=branch.entry),
+        branch=replace(
+            branch,
+            path=f"{around.path}/{fact.name}".lstrip("/"),
+            worktrees=(*around.worktrees, *filter(None, (fact.worktree,))),
         ),
-        contexts={**fresh, **kept},
+        contexts=contexts,
         common_data=named_input(workflow, fact.input) if is_own else run.common_data,
         variables={**(workflow.variables if is_own else run.variables), **fact.variables},
         input=fact.input,
@@ -183,45 +170,34 @@ def started_branch(run: Run, fact: BranchStarted) -> Run:
     )
 
 
-def _worktrees(run: Run, fact: BranchStarted) -> tuple[str, ...]:
-    around = run.branch.worktrees
-    return (*around, fact.worktree) if fact.worktree else around
+def _of_state(run: Run, fact: BranchStarted) -> tuple[Definition, BranchOf]:
+    state = run.plan.states[run.visit.state]
+    branch = branch_of(state, fact.name)
+    definition = branch_definition(definition_of(run), state, fact.name)
+    entry, has_resume, flows = entry_of(branch), resumes_inside(branch), run.branch.flows
+    if isinstance(branch, SubWorkflow):
+        flows = f"{flows}/{branch.name}".lstrip("/")
+        return definition, BranchOf(entry=entry, has_resume=has_resume, flows=flows)
+    shared, base = branch.shared, run.common_data
+    return definition, BranchOf(
+        entry=entry, has_resume=has_resume, flows=flows, shared=shared, base=base
+    )
 
 
-def _task(run: Run, fact: BranchStarted) -> Run:
-    entry = IN_WORKTREE if fact.worktree else START
+def _task(run: Run, fact: BranchStarted) -> tuple[Definition, BranchOf]:
+    around, has_worktree = definition_of(run), bool(fact.worktree)
     if fact.definition is None:
-        definition = delegated_definition(
-            definition_of(run), fact.role, fact.agent, worktree=bool(fact.worktree)
-        )
+        definition = delegated_definition(around, fact.role, fact.agent, worktree=has_worktree)
     else:
         # What an agent may do is never said by what it calls.
-        definition = with_tools(fact.definition, definition_of(run).tools)
-    workflow = definition.workflow
-    waits = workflow.start_condition == "on_user_input" and fact.input is None
-    return Run(
-        id=run.id,
-        definition=definition,
-        plan=plan_of(workflow),
-        visit=Visit(phase="waiting" if waits else "leaving", chosen=entry),
-        branch=BranchOf(
-            path=f"{run.branch.path}/{fact.name}".lstrip("/"),
-            entry=entry,
-            flows=CALLED if fact.definition is not None else run.branch.flows,
-            has_resume=True,
-            call_id=fact.call_id,
-            role=fact.role,
-            caller=fact.agent,
-            worktrees=_worktrees(run, fact),
-        ),
-        contexts={context.name: starting_messages(context) for context in workflow.contexts},
-        common_data=named_input(workflow, fact.input),
-        variables=workflow.variables,
-        input=fact.input,
-        allowed=run.allowed,
-        approvals=run.approvals,
-        workspace=run.workspace,
-        inbox=Inbox(last_number=run.inbox.last_number),
+        definition = with_tools(fact.definition, around.tools)
+    return definition, BranchOf(
+        entry=IN_WORKTREE if has_worktree else START,
+        flows=run.branch.flows if fact.definition is None else CALLED,
+        has_resume=True,
+        call_id=fact.call_id,
+        role=fact.role,
+        caller=fact.agent,
     )
 
 
