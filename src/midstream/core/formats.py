@@ -29,17 +29,8 @@ def _review(definition: dict[str, Any]) -> None:
 _REVIEWED_SINCE_3 = {"edit_file", "execute_terminal", "write_file"}
 
 UPGRADES: dict[int, Upgrade] = {
-    1: lambda fact: fact,
+    **dict.fromkeys((1, *range(3, 12)), lambda fact: fact),
     2: _with_reviews,
-    3: lambda fact: fact,
-    4: lambda fact: fact,
-    5: lambda fact: fact,
-    6: lambda fact: fact,
-    7: lambda fact: fact,
-    8: lambda fact: fact,
-    9: lambda fact: fact,
-    10: lambda fact: fact,
-    11: lambda fact: fact,
 }
 """For each older format: how one of its facts, as a JSON object, reads in the next format."""
 
