@@ -90,6 +90,21 @@ def test_a_lone_surrogate_in_a_paste_is_replaced() -> None:
     assert editor.take().text == "a\ufffdb"
 
 
+def test_what_comes_of_the_clipboard_late_is_not_put_into_the_words_typed_meanwhile() -> None:
+    editor = Typed().editor
+    editor.buffer.insert_text("see ")
+    before = editor.buffer.document.text_before_cursor
+    editor.buffer.insert_text("and say")
+
+    editor.paste_behind(before, "[it] ")
+    editor.buffer.insert_text(" why")
+    assert editor.take().text == "see [it] and say why"
+
+    editor.buffer.insert_text("another line")
+    editor.paste_behind(before, ", it")
+    assert editor.take().text == "another line, it"
+
+
 def test_what_an_earlier_session_folded_comes_back_whole_or_says_what_is_gone(
     tmp_path: Path,
 ) -> None:

@@ -126,6 +126,19 @@ class Editor:
             self.begin_anew("")
         self.buffer.insert_text(self._pastes.folded(scrubbed(text)))
 
+    def paste_behind(self, before: str, text: str) -> None:
+        """Insert text that was asked for when `before` stood before the cursor, and came later.
+
+        It goes there, not into what was typed meanwhile; to the cursor where another line stands by now.
+        """
+        whole, cursor = self.buffer.text, self.buffer.cursor_position
+        if not whole.startswith(before) or cursor <= len(before):
+            self.paste(text)
+            return
+        shown = self._pastes.folded(scrubbed(text))
+        after = before + shown + whole[len(before) :]
+        self.buffer.document = Document(after, cursor + len(shown))
+
     def swap(self, text: str, mark: str) -> None:
         """Put a mark in the place of what was pasted last, if that still stands in the line."""
         whole, cursor = self.buffer.text, self.buffer.cursor_position

@@ -124,7 +124,7 @@ def handlers(at: Prompt) -> dict[str, Handler]:
         "backspace": lambda _: editor.backspace(),
         "begin_anew": lambda event: editor.begin_anew(event.data),
         "paste": lambda event: paste(at, event.data),
-        "paste_picture": lambda _: at.background.begin_guarded(_from_clipboard(at)),
+        "paste_picture": lambda _: paste_clipboard(at),
         "show_keys": lambda event: show_keys(at, event.data),
         "show_last": lambda _: at.scrollback.add(at.renderer.last_in_full()),
         "redraw": lambda _: redraw(at),
@@ -230,7 +230,7 @@ def paste(at: Prompt, text: str) -> None:
     """Insert pasted text; the path of a picture becomes its mark once it has been looked at."""
     if not text:
         # What some terminals send where the clipboard holds no text.
-        at.background.begin_guarded(_from_clipboard(at, is_asked=False))
+        paste_clipboard(at, is_asked=False)
         return
     at.editor.paste(text)
     if text.startswith(_PATHS_BEGIN) and "\n" not in text.strip():
@@ -246,14 +246,20 @@ async def _dropped(at: Prompt, text: str) -> None:
         at.editor.swap(scrubbed(text), mark)
 
 
-async def _from_clipboard(at: Prompt, *, is_asked: bool = True) -> None:
+def paste_clipboard(at: Prompt, *, is_asked: bool = True) -> None:
+    """Insert what the clipboard holds, once it has been read, where the cursor stands now."""
+    before = at.editor.buffer.document.text_before_cursor
+    at.background.begin_guarded(_from_clipboard(at, before, is_asked=is_asked))
+
+
+async def _from_clipboard(at: Prompt, before: str, *, is_asked: bool) -> None:
     try:
         found = await at.session.clipboard()
     except MidstreamError:
         if is_asked:
             raise
         return
-    at.editor.paste(f"{found} " if mark_before(found) == found else found)
+    at.editor.paste_behind(before, f"{found} " if mark_before(found) == found else found)
 
 
 def show_keys(at: Prompt, typed: str) -> None:
