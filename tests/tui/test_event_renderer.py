@@ -164,6 +164,30 @@ def test_words_that_were_cut_stay_in_view_and_are_marked() -> None:
     assert story == "▌ ada\nI would li\n▌ [interrupted]\n⏹ interrupted · ada cut off\n"
 
 
+def interrupting(epoch: int, agent: str = "ada", **fields: Any) -> list[e.AnyFact]:
+    cut = e.Interrupted(epoch=epoch, text="no", agent=agent, **fields)
+    onwards = e.StateTransition(source="start", target="start", reason="interrupted")
+    return [cut, onwards]
+
+
+def test_words_in_a_burst_are_one_interruption_until_something_comes_of_them() -> None:
+    told = "⏹ interrupted · ada cut off\n"
+    burst = [*interrupting(1), *interrupting(2), *interrupting(3)]
+
+    assert narrated(*burst) == told
+    replied = e.AgentResponded(agent="ada", text="Well.")
+    assert narrated(*burst, replied, *interrupting(4)) == f"{told}▌ ada\nWell.\n{told}"
+    shown = interrupting(4, partial="We")
+    assert narrated(*burst, *shown) == f"{told}▌ ada\nWe\n▌ [interrupted]\n{told}"
+    assert narrated(*burst, *interrupting(4, "bob")) == f"{told}⏹ interrupted · bob cut off\n"
+    held = interrupting(4, leads_to="hold")
+    assert narrated(*burst, *held).endswith(
+        "⏹ interrupted · ada cut off · waiting for your words\n"
+    )
+    stopped = [called(), *interrupting(4)[:1], returned("", outcome="stopped")]
+    assert narrated(*burst, *stopped) == f"{told}⏹ interrupted · stopped: read_files\n"
+
+
 def test_what_was_on_the_screen_is_kept_even_if_the_run_knew_of_less() -> None:
     renderer = EventRenderer(with_cards=True)
     renderer.shown("r1", "", "ada", "I would like")

@@ -45,6 +45,7 @@ from midstream.views.calls_in_words import beginning, call_words, fields_words, 
 def responded(of: RunMemory, fact: e.AgentResponded) -> list[Block]:
     """Tell a reply."""
     of.speech(fact.branch, fact.agent).shown = []
+    of.place(fact.branch).cut = ""
     found = _thought_out(of, fact.branch, fact.agent)
     label = of.label(fact.branch)
     if fact.text.strip():
@@ -68,7 +69,8 @@ def responded(of: RunMemory, fact: e.AgentResponded) -> list[Block]:
 def failed(of: RunMemory, fact: e.AgentFailed) -> list[Block]:
     """Tell that an agent failed, and what it had said by then."""
     _thought_out(of, fact.branch, fact.agent)
-    of.place(fact.branch).failure = fact.error
+    place = of.place(fact.branch)
+    place.failure, place.cut = fact.error, ""
     text = with_hint(f"{fact.agent} failed: {fact.error}", fact.hint)
     said = cut(of, fact)
     return [*said, *of.labelled(fact.branch, own_words(text, "error"))]

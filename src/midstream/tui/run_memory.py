@@ -122,8 +122,9 @@ class Place(msgspec.Struct, kw_only=True):
     """The run itself or a branch of it: its state, the item it is `about`, and since when it is at work.
 
     `branches` are those of each state, and whether they are done. `failure` is what failed there and was
-    told, `broken` why a branch of it failed. `epoch` is that of the last halt there, `expired` the number
-    of the question there that nobody answered in time.
+    told, `broken` why a branch of it failed. `epoch` is that of the last halt there, `cut` the agent that
+    it cut off and that has not replied since, `expired` the number of the question there that nobody
+    answered in time.
     """
 
     state: str = ""
@@ -133,6 +134,7 @@ class Place(msgspec.Struct, kw_only=True):
     failure: str = ""
     broken: str = ""
     epoch: int | None = None
+    cut: str = ""
     expired: int | None = None
 
     @property
@@ -316,9 +318,13 @@ class RunMemory(msgspec.Struct, kw_only=True, eq=False):
     def _halted(self, places: Iterable[str]) -> list[Line]:
         found: list[Line] = []
         for branch in [*places]:
-            done = self.place(branch).here
+            place, halt = self.place(branch), self.halts.pop(branch)
+            done, agent = place.here, halt.cuts.get(branch, Cut()).agent
+            if agent and agent == place.cut and halt.is_of_nothing_new():
+                continue
+            place.cut = agent
             finished = [] if all(done.values()) else [name for name in done if done[name]]
-            found += self.halts.pop(branch).lines(self.label(branch), done=finished)
+            found += halt.lines(self.label(branch), done=finished)
         return found
 
     # --- what it took and cost ----------------------------------------------------------------
@@ -388,6 +394,11 @@ class Halt(msgspec.Struct, eq=False):
     def ends_nothing(self) -> bool:
         """Return whether words made it that had waited for their turn, and nothing was cut off."""
         return self.fact.text is not None and not self._cut_off()
+
+    def is_of_nothing_new(self) -> bool:
+        """Return whether words cut off an agent, and nothing else, of whose reply nothing had come yet."""
+        is_of_words = self.fact.leads_to == "words" and [*self.cuts] == [self.fact.branch]
+        return is_of_words and not any(cut.had_words or cut.ended for cut in self.cuts.values())
 
     def _cut_off(self) -> bool:
         return any(cut.agent or cut.ended for cut in self.cuts.values())
