@@ -174,7 +174,7 @@ async def test_endless_output_keeps_head_and_tail(bench: Bench) -> None:
 
 
 def test_output_counts_what_it_leaves_out() -> None:
-    output = Output(lambda text: None, max_chars=10)
+    output = Output(first=5, last=5)
     for piece in (b"0123", b"456789", b"abcdef", "\u00e9".encode()[:1], "\u00e9".encode()[1:]):
         output.feed(piece)
 
@@ -182,7 +182,7 @@ def test_output_counts_what_it_leaves_out() -> None:
 
 
 def test_output_that_just_fits_is_whole() -> None:
-    output = Output(lambda text: None, max_chars=10)
+    output = Output(first=5, last=5)
     for piece in (b"01234567", b"89"):
         output.feed(piece)
 

@@ -25,7 +25,6 @@ from midstream.tools.tool_text import cleaned
 MAX_SHOWN_LINES: Final = 2_000
 """More are kept for the offer, as far as that goes, and counted."""
 
-MAX_OFFERED_CHARS: Final = 40_000
 MAX_SHOWN_CHARS: Final = 400_000
 _MAX_LINE: Final = 4_000
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;:]{0,60}[mK]")
@@ -100,7 +99,7 @@ class _Told:
         self.lines = 0
         self._loop = loop
         self._hears = hears
-        self._kept = Output(lambda _: None, MAX_OFFERED_CHARS)
+        self._kept = Output()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._clean = own_redactor().sliding()
         self._open = ""

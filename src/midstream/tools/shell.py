@@ -35,10 +35,10 @@ from midstream.safety.rules import ANY_HOST, host_of
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import call_soon, in_thread
 from midstream.system.programs import command_environment
-from midstream.system.supervisor import KILL_S, Box, Ended, run_command
+from midstream.system.supervisor import KILL_S, Box, Ended, Sink, run_command
 from midstream.tools import read_only_launch
 from midstream.tools.base import Planned, Tool, parameters_of, typed
-from midstream.tools.tool_text import MARGIN, beginning, capped, ending, joined
+from midstream.tools.tool_text import MARGIN, beginning, ending, joined
 
 if TYPE_CHECKING:
     from midstream.tools.sandbox.guarded_files import Guarded
@@ -197,11 +197,11 @@ class _Terminal:
             raise UserMistake(
                 "Nothing can go on in the background here.", hint="Run it without background."
             )
-        output = Recent()
+        output = Output(first=0, last=RECENT_CHARS)
 
         async def work(command: Command) -> tuple[Outcome, str]:
             loop = asyncio.get_running_loop()
-            output.heard = partial(call_soon, loop, command.changed.set)
+            output.tell = lambda _: call_soon(loop, command.changed.set)
             workspace = context.workspace
             return await self._ran(start, before, workspace, output, command.stop, _A_WEEK_S)
 
@@ -229,7 +229,7 @@ class _Terminal:
         start: Start,
         before: "Guarded | None",
         workspace: Path,
-        output: "Output | Recent",
+        output: "Output",
         stop: asyncio.Event,
         timeout_s: float,
     ) -> tuple[Outcome, str]:
@@ -258,6 +258,7 @@ class _Terminal:
                 f"The command could not be started: {error}.",
                 hint="midstream doctor looks for the programs it takes.",
             ) from error
+        output.tell_rest()
         text = output.text()
         if start.is_boxed or (start.plain is not None and start.plain.is_boxed):
             ended = as_told(ended)
@@ -554,123 +555,88 @@ def _span(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.1f} s"
 
 
-class Output:
-    """A command's output, head and tail kept, and told on as it comes, a few times a second."""
+class _Last:
+    """The last characters of a text that comes in pieces, with a margin, and how many came before them."""
 
-    def __init__(self, progress: Callable[[str], None], max_chars: int = MAX_OUTPUT_CHARS) -> None:
+    def __init__(self, chars: int) -> None:
+        self.left_out = 0
+        self._most = chars + MARGIN
+        self._pieces: deque[str] = deque()
+        self._chars = 0
+
+    def add(self, piece: str) -> None:
+        self._pieces.append(piece)
+        self._chars += len(piece)
+        while self._chars - len(self._pieces[0]) >= self._most:
+            gone = len(self._pieces.popleft())
+            self._chars -= gone
+            self.left_out += gone
+
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+
+class Output(Sink):
+    """A command's output: its first and its last characters are kept, and `tell` hears what is new, a few
+    times a second, in the command's thread.
+    """
+
+    def __init__(
+        self,
+        tell: Callable[[str], object] = lambda _: None,
+        *,
+        first: int = MAX_OUTPUT_CHARS // 2,
+        last: int = MAX_OUTPUT_CHARS // 2,
+    ) -> None:
+        self.tell = tell
+        self._first, self._last = first, last
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._progress = progress
-        self._half = max_chars // 2
-        self._head: list[str] = []
-        self._head_chars = 0
-        self._tail: deque[str] = deque()
-        self._tail_chars = 0
-        self._left_out = 0
-        self._untold: deque[str] = deque()
-        self._untold_chars = 0
+        self._lock = threading.Lock()
+        self._head = ""
+        self._tail = _Last(last)
+        self._untold: _Last | None = None
         self._told_at = 0.0
 
     def feed(self, data: bytes) -> bool:
         """Take the next piece. More is always wanted: a full pipe would block the command."""
-        piece = self._decoder.decode(data)
-        self._keep(piece)
-        self._untold.append(piece)
-        self._untold_chars += len(piece)
-        while self._untold_chars - len(self._untold[0]) > _PROGRESS_CHARS + MARGIN:
-            self._untold_chars -= len(self._untold.popleft())
+        with self._lock:
+            piece = self._decoder.decode(data)
+            room = self._first + MARGIN - len(self._head) if self._first else 0
+            self._head += piece[:room]
+            self._tail.add(piece[room:])
+        self._untold = self._untold or _Last(_PROGRESS_CHARS)
+        self._untold.add(piece)
         return True
 
     def tick(self) -> float | None:
         """Tell on what has come in, unless something was told a moment ago."""
-        if not self._untold:
+        if self._untold is None:
             return None
         wait = self._told_at + _PROGRESS_EVERY_S - time.monotonic()
         if wait > 0:
             return wait
-        self._hand_on()
+        self.tell_rest()
         return None
 
-    def _hand_on(self) -> None:
-        text = "".join(self._untold)
-        if len(text) > _PROGRESS_CHARS:
-            text = ending(text, _PROGRESS_CHARS)
-        self._untold.clear()
-        self._untold_chars = 0
-        self._told_at = time.monotonic()
+    def tell_rest(self) -> None:
+        """Tell on what has not been told yet."""
+        text = "" if self._untold is None else self._untold.text()
+        self._untold, self._told_at = None, time.monotonic()
         if text:
-            self._progress(text)
-
-    def _keep(self, piece: str) -> None:
-        room = self._half + MARGIN - self._head_chars
-        if room > 0:
-            self._head.append(piece[:room])
-            self._head_chars += len(piece[:room])
-            piece = piece[room:]
-        if not piece:
-            return
-        self._tail.append(piece)
-        self._tail_chars += len(piece)
-        while self._tail_chars - len(self._tail[0]) >= self._half + MARGIN:
-            gone = len(self._tail.popleft())
-            self._tail_chars -= gone
-            self._left_out += gone
+            self.tell(ending(text, _PROGRESS_CHARS) if len(text) > _PROGRESS_CHARS else text)
 
     def text(self) -> str:
-        """Return what was kept, the rest counted; called when the command has ended."""
-        self._keep(self._decoder.decode(b"", final=True))
-        head, tail = "".join(self._head), "".join(self._tail)
-        if self._untold:
-            self._hand_on()
-        if not self._left_out:
-            return capped(head + tail, 2 * self._half)
-        left_out = len(head) + self._left_out + len(tail) - 2 * self._half
-        return joined(beginning(head, self._half), left_out, ending(tail, self._half))
-
-
-class Recent:
-    """The last that a command printed, for whoever asks, from any thread. `heard` is told of news."""
-
-    def __init__(self) -> None:
-        self.heard: Callable[[], object] = lambda: None
-        self.left_out = 0
-        """Characters before those that are kept."""
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._lock = threading.Lock()
-        self._pieces: deque[str] = deque()
-        self._chars = 0
-        self._is_new = False
-        self._told_at = 0.0
-
-    def feed(self, data: bytes) -> bool:
-        """Take the next piece. More is always wanted."""
-        piece = self._decoder.decode(data)
+        """Return what is kept, the rest counted; from any thread, while the command runs, too."""
         with self._lock:
-            self._pieces.append(piece)
-            self._chars += len(piece)
-            while self._chars - len(self._pieces[0]) >= RECENT_CHARS + MARGIN:
-                gone = len(self._pieces.popleft())
-                self._chars -= gone
-                self.left_out += gone
-        self._is_new = True
-        return True
-
-    def tick(self) -> float | None:
-        """Tell that something was printed, unless that was told a moment ago."""
-        if not self._is_new:
-            return None
-        wait = self._told_at + _PROGRESS_EVERY_S - time.monotonic()
-        if wait > 0:
-            return wait
-        self._is_new, self._told_at = False, time.monotonic()
-        self.heard()
-        return None
-
-    def text(self) -> str:
-        """Return the last that was printed."""
-        with self._lock:
-            pieces, is_cut = tuple(self._pieces), bool(self.left_out)
-        text = "".join(pieces)
-        return ending(text, RECENT_CHARS) if is_cut else text
+            head, gone = self._head, self._tail.left_out
+            half_a_character = self._decoder.getstate()[0].decode("utf-8", "replace")
+            tail = self._tail.text() + half_a_character
+        left_out = len(head) + gone + len(tail) - self._first - self._last
+        if left_out <= 0:
+            return head + tail
+        start, end = (head, tail) if gone else (head + tail, head + tail)
+        shown = beginning(start, self._first) if self._first else ""
+        return joined(shown, left_out, ending(end, self._last))
 
 
 _SPEC: Final = ToolSpec(

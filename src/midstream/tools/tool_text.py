@@ -49,7 +49,8 @@ def joined(head: str, left_out: int, tail: str) -> str:
     """Return head and tail with the line between them that says how much is missing."""
     if not left_out:
         return head + tail
-    return f"{head}\n[... {left_out:,} characters left out ...]\n{tail}"
+    above = f"{head}\n" if head else ""
+    return f"{above}[... {left_out:,} characters left out ...]\n{tail}"
 
 
 def shortened(line: str, max_chars: int) -> str:

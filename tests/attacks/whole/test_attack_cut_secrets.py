@@ -25,7 +25,7 @@ HALVES = ("Zq7X", "MIIEow")
 
 
 def output(text: str) -> str:
-    out = Output(lambda _: None, 1_000)
+    out = Output(first=500, last=500)
     for at in range(0, len(text), 700):
         out.feed(text[at : at + 700].encode())
     return out.text()
@@ -33,9 +33,9 @@ def output(text: str) -> str:
 
 def told(text: str) -> str:
     pieces: list[str] = []
-    out = Output(pieces.append, 1_000)
+    out = Output(pieces.append, first=500, last=500)
     out.feed(text.encode())
-    out.text()
+    out.tell_rest()
     return "".join(pieces) if len(text) > 20_000 else ""
 
 
