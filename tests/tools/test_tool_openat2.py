@@ -83,7 +83,7 @@ def test_a_new_name_is_taken_only_while_nothing_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     if way != "call":
-        monkeypatch.setattr(openat2, "_renameat2", lambda: None)
+        monkeypatch.setattr(openat2, "_RENAMEAT2", {})
     (tmp_path / "new").write_text("new")
     (tmp_path / "taken").write_text("theirs")
     handle = os.open(tmp_path, os.O_RDONLY)

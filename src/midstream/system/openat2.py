@@ -10,11 +10,13 @@ says "walk", and `opened` opens the path component by component without followin
 safe, and slower.
 """
 
+import errno
 import os
 import platform
+import struct
 import sys
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, Literal
 
 from midstream.config.portable import FOLDER, O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_PATH
@@ -104,33 +106,42 @@ def _openat2() -> Callable[[int, bytes, int], int] | None:
 
 
 def _call_of_openat2() -> Callable[[int, bytes, int], int] | None:
-    try:
-        import ctypes
-
-        syscall = ctypes.CDLL(None, use_errno=True).syscall
-    except (ImportError, OSError, AttributeError):
+    syscall = _of_libc("syscall", "c_long", "c_long", "c_int", "c_char_p", "c_char_p", "c_size_t")
+    if syscall is None:
         return None
-    syscall.restype = ctypes.c_long
 
     def call(folder: int, path: bytes, flags: int) -> int:
         # struct open_how: flags, mode (nothing is made), resolve.
-        how = (ctypes.c_uint64 * 3)(flags, 0, _RESOLVE)
+        how = struct.pack("=QQQ", flags, 0, _RESOLVE)
         for _ in range(_AGAIN):
-            handle = syscall(
-                ctypes.c_long(_OPENAT2),
-                ctypes.c_int(folder),
-                ctypes.c_char_p(path),
-                ctypes.byref(how),
-                ctypes.c_size_t(ctypes.sizeof(how)),
-            )
+            handle, error = syscall(_OPENAT2, folder, path, how, len(how))
             if handle >= 0:
-                return int(handle)
-            error = ctypes.get_errno()
-            if error not in (11, 4):  # EAGAIN: something was renamed meanwhile; EINTR.
+                return handle
+            if error not in (errno.EAGAIN, errno.EINTR):  # EAGAIN: something was renamed meanwhile.
                 break
         raise OSError(error, os.strerror(error), os.fsdecode(path))
 
     return call
+
+
+@cache
+def _of_libc(name: str, returned: str, *types: str) -> Callable[..., tuple[int, int]] | None:
+    """Return a function of Linux's C library, None where there is none.
+
+    It takes arguments of these types of `ctypes`, and returns its result, of such a type, and the number
+    of the error.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        import ctypes
+
+        function = ctypes.CDLL(None, use_errno=True)[name]
+    except (ImportError, OSError, AttributeError):
+        return None
+    function.argtypes = [getattr(ctypes, each) for each in types]
+    function.restype = getattr(ctypes, returned)
+    return lambda *arguments: (int(function(*arguments)), ctypes.get_errno())
 
 
 def rename_new(folder: int, source: str, target: str) -> None:
@@ -139,13 +150,8 @@ def rename_new(folder: int, source: str, target: str) -> None:
     Raises:
         FileExistsError: something has it by now; both are as they were.
     """
-    call = _renameat2()
-    if call is not None:
-        error = call(folder, os.fsencode(source), os.fsencode(target))
-        if error == 0:
-            return
-        if error == 17:
-            raise FileExistsError(error, os.strerror(error), target)
+    if _renamed(folder, os.fsencode(source), os.fsencode(target)):
+        return
     # Some file systems cannot do it (EINVAL); a second name for the file never replaces one.
     try:
         os.link(source, target, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
@@ -157,31 +163,17 @@ def rename_new(folder: int, source: str, target: str) -> None:
         os.unlink(source, dir_fd=folder)
 
 
-@lru_cache(maxsize=1)
-def _renameat2() -> Callable[[int, bytes, bytes], int] | None:
-    number = _RENAMEAT2.get(platform.machine()) if sys.platform.startswith("linux") else None
-    if number is None:
-        return None
-    try:
-        import ctypes
-
-        syscall = ctypes.CDLL(None, use_errno=True).syscall
-    except (ImportError, OSError, AttributeError):
-        return None
-    syscall.restype = ctypes.c_long
-
-    def call(folder: int, source: bytes, target: bytes) -> int:
-        done = syscall(
-            ctypes.c_long(number),
-            ctypes.c_int(folder),
-            ctypes.c_char_p(source),
-            ctypes.c_int(folder),
-            ctypes.c_char_p(target),
-            ctypes.c_uint(_NOREPLACE),
-        )
-        return 0 if done == 0 else ctypes.get_errno()
-
-    return call
+def _renamed(folder: int, source: bytes, target: bytes) -> bool:
+    """Return whether the kernel could do it in one step."""
+    number = _RENAMEAT2.get(platform.machine())
+    types = ("c_long", "c_long", "c_int", "c_char_p", "c_int", "c_char_p", "c_uint")
+    syscall = _of_libc("syscall", *types)
+    if number is None or syscall is None:
+        return False
+    done, error = syscall(number, folder, source, folder, target, _NOREPLACE)
+    if done and error == errno.EEXIST:
+        raise FileExistsError(error, os.strerror(error), os.fsdecode(target))
+    return not done
 
 
 def is_made_up(handle: int) -> bool:
@@ -191,27 +183,14 @@ def is_made_up(handle: int) -> bool:
 
 def file_system(handle: int) -> int:
     """Return statfs(2)'s type of what an opened file is on; 0 where that cannot be said."""
-    call = _type_of()
-    return 0 if call is None else call(handle)
+    fstatfs = _of_libc("fstatfs", "c_int", "c_int", "c_char_p")
+    if fstatfs is None:
+        return 0
+    from ctypes import create_string_buffer
 
-
-@lru_cache(maxsize=1)
-def _type_of() -> Callable[[int], int] | None:
-    if not sys.platform.startswith("linux"):
-        return None
-    try:
-        import ctypes
-
-        fstatfs = ctypes.CDLL(None, use_errno=True).fstatfs
-    except (ImportError, OSError, AttributeError):
-        return None
-
-    def call(handle: int) -> int:
-        # struct statfs begins with the type: a long, and one of 32 bits on s390.
-        about = (ctypes.c_char * 512)()
-        if fstatfs(ctypes.c_int(handle), about) != 0:
-            return 0
-        size = 4 if platform.machine().startswith("s390") else ctypes.sizeof(ctypes.c_long)
-        return int.from_bytes(about.raw[:size], sys.byteorder) & 0xFFFFFFFF
-
-    return call
+    about = create_string_buffer(512)
+    if fstatfs(handle, about)[0]:
+        return 0
+    # struct statfs begins with the type: a long, and one of 32 bits on s390.
+    size = 4 if platform.machine().startswith("s390") else struct.calcsize("l")
+    return int.from_bytes(about.raw[:size], sys.byteorder) & 0xFFFFFFFF
