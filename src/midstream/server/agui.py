@@ -20,13 +20,14 @@ Events are written by hand, and compared with AG-UI's own types in the tests.
 """
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from midstream.api.engine import Engine
 from midstream.api.run_handle import RunHandle
@@ -36,7 +37,7 @@ from midstream.core.question import Question, is_for_people
 from midstream.core.run import question_of
 from midstream.language.errors import MidstreamError, UserMistake, did_you_mean
 from midstream.language.names import Json
-from midstream.server.answering import EventStream, body_of, picture_of
+from midstream.server.answering import Answer, body_of, picture_of
 from midstream.server.conversations import Asked, Conversations, Message, Spoken, talkable
 from midstream.server.words import DECIDED_ELSEWHERE, in_words, waits_for_a_yes
 from midstream.views.calls_in_words import question_summary
@@ -56,9 +57,11 @@ def agui_routes(engine: Engine) -> list[Route]:
 
     async def run_agent(request: Request) -> ASGIApp:
         try:
-            return _Run(threads, request, await _input(engine, request))
+            given = await _input(engine, request)
         except MidstreamError as error:
             return _failure(error)
+        speaking = threads.speak(given.asked, answers=given.answers, through_approvals=True)
+        return Answer(speaking, partial(_events, given), _failure)
 
     return [
         Route("/agui", agents, methods=["GET"]),
@@ -75,47 +78,22 @@ class _Input(msgspec.Struct, frozen=True):
     answers: tuple[tuple[str, Json], ...]
 
 
-class _Run:
-    """The answer to one request."""
-
-    def __init__(self, threads: Conversations, request: Request, given: _Input) -> None:
-        self._threads = threads
-        self._request = request
-        self._given = given
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Say the words, or give the answers, and tell what comes of it; see ASGI."""
-        speaking = self._threads.speak(
-            self._given.asked, answers=self._given.answers, through_approvals=True
-        )
-        try:
-            spoken = await speaking.__aenter__()
-        except MidstreamError as error:
-            await _failure(error)(scope, receive, send)
-            return
-        try:
-            headers = {"x-midstream-run": spoken.run.id}
-            events = EventStream(self._request, self._events(spoken), spoken.halt, headers)
-            await events(scope, receive, send)
-        finally:
-            await speaking.__aexit__(None, None, None)
-
-    async def _events(self, spoken: Spoken) -> AsyncGenerator[bytes]:
-        told = Telling(spoken.run, self._given.thread, self._given.run)
-        for event in told.begun(self._given.asked.left_out):
-            yield _event(event)
-        receipt = spoken.receipt
-        if receipt is not None and receipt.handling == "reject":
-            yield _event(told.error(receipt.reason or "The run does not listen now.", "rejected"))
-            return
-        try:
-            async for envelope in spoken.events():
-                for event in told.of(envelope):
-                    yield _event(event)
-        except MidstreamError as error:
-            told.failed = str(error)
-        for event in told.ended(is_overtaken=spoken.is_overtaken):
-            yield _event(event)
+async def _events(given: _Input, spoken: Spoken) -> AsyncGenerator[bytes]:
+    told = Telling(spoken.run, given.thread, given.run)
+    for event in told.begun(given.asked.left_out):
+        yield _event(event)
+    receipt = spoken.receipt
+    if receipt is not None and receipt.handling == "reject":
+        yield _event(told.error(receipt.reason or "The run does not listen now.", "rejected"))
+        return
+    try:
+        async for envelope in spoken.events():
+            for event in told.of(envelope):
+                yield _event(event)
+    except MidstreamError as error:
+        told.failed = str(error)
+    for event in told.ended(is_overtaken=spoken.is_overtaken):
+        yield _event(event)
 
 
 class Telling:

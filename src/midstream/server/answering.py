@@ -8,21 +8,23 @@ and what follows from that is done. Where the server ends nothing follows: runs 
 import asyncio
 import base64
 import binascii
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 import msgspec
 from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from midstream.api.engine import Engine
-from midstream.language.errors import UserMistake
+from midstream.language.errors import MidstreamError, UserMistake
+from midstream.server.conversations import Spoken
 from midstream.system.offloop import in_thread
 
 PING_S: Final = 15.0
 """Seconds of silence after which a stream says that it lives: less than any proxy waits."""
-
 
 Leave: TypeAlias = Callable[[], Awaitable[None]]
 """What is done once a client has gone."""
@@ -58,10 +60,79 @@ async def picture_of(engine: Engine, text: str, where: str) -> str:
     return await engine.keep_picture(data)
 
 
-async def while_there(request: Request, work: Coroutine[Any, Any, None], gone: Leave) -> None:
+class Answer:
+    """The answer to a request that says something to a run: an ASGI application.
+
+    Args:
+        speaking: says it.
+        tell: makes of what comes of that a stream of events, as bytes to send, or one answer.
+        refused: makes the answer where it could not be said.
+    """
+
+    def __init__(
+        self,
+        speaking: AbstractAsyncContextManager[Spoken],
+        tell: Callable[[Spoken], AsyncGenerator[bytes] | Awaitable[Response]],
+        refused: Callable[[MidstreamError], Response],
+    ) -> None:
+        self._speaking = speaking
+        self._tell = tell
+        self._refused = refused
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Say it, and answer; a client that leaves, at any byte, halts the turn. See ASGI."""
+        async with AsyncExitStack() as stack:
+            try:
+                spoken = await stack.enter_async_context(self._speaking)
+            except MidstreamError as error:
+                await self._refused(error)(scope, receive, send)
+                return
+            work = self._answered(spoken, scope, receive, send)
+            await _while_there(receive, work, spoken.halt)
+
+    async def _answered(self, spoken: Spoken, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {"x-midstream-run": spoken.run.id}
+        told = self._tell(spoken)
+        if isinstance(told, AsyncGenerator):
+            async with aclosing(_alive(told)) as events:
+                stream = StreamingResponse(events, headers=_STREAM | headers)
+                await stream.stream_response(send)
+        else:
+            response = await told
+            response.headers.update(headers)
+            await response(scope, receive, send)
+
+
+_STREAM: Final = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-store",
+    "x-accel-buffering": "no",
+}
+
+
+async def _alive(events: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Yield events, and in between, where there are none for a while, that the stream lives."""
+    coming = asyncio.ensure_future(anext(events, None))
+    try:
+        while True:
+            await asyncio.wait((coming,), timeout=PING_S)
+            if not coming.done():
+                yield b": still there\n\n"
+            elif (event := coming.result()) is None:
+                return
+            else:
+                yield event
+                coming = asyncio.ensure_future(anext(events, None))
+    finally:
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+        await events.aclose()
+
+
+async def _while_there(receive: Receive, work: Coroutine[Any, Any, None], gone: Leave) -> None:
     """Do work for a client until it goes away: then cancel it, and do what follows from that."""
     doing = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_left(request.receive))
+    leaving = asyncio.ensure_future(_left(receive))
     try:
         await asyncio.wait((doing, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not doing.done():
@@ -79,59 +150,3 @@ async def while_there(request: Request, work: Coroutine[Any, Any, None], gone: L
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-class EventStream:
-    """A response of server-sent events, whose client may leave at any byte.
-
-    Args:
-        request: whom it answers.
-        events: the events, as bytes to send. Closed when the client has left.
-        gone: what is done then.
-        headers: more headers.
-    """
-
-    def __init__(
-        self,
-        request: Request,
-        events: AsyncIterator[bytes],
-        gone: Leave,
-        headers: Mapping[str, str],
-    ) -> None:
-        self._request = request
-        self._events = events
-        self._gone = gone
-        self._headers = {
-            "content-type": "text/event-stream; charset=utf-8",
-            "cache-control": "no-store",
-            "x-accel-buffering": "no",
-            **headers,
-        }
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer; see ASGI."""
-        headers = [(name.encode(), value.encode()) for name, value in self._headers.items()]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await while_there(self._request, self._sent(send), self._gone)
-
-    async def _sent(self, send: Send) -> None:
-        iterator = aiter(self._events)
-        coming = asyncio.ensure_future(anext(iterator, None))
-        try:
-            while True:
-                await asyncio.wait((coming,), timeout=PING_S)
-                if not coming.done():
-                    await send(_body(b": still there\n\n"))
-                elif (event := coming.result()) is None:
-                    break
-                else:
-                    await send(_body(event))
-                    coming = asyncio.ensure_future(anext(iterator, None))
-        finally:
-            coming.cancel()
-            await asyncio.gather(coming, return_exceptions=True)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _body(data: bytes) -> dict[str, Any]:
-    return {"type": "http.response.body", "body": data, "more_body": True}

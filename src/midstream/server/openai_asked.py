@@ -229,16 +229,13 @@ def error_of(error: MidstreamError) -> dict[str, Json]:
     }
 
 
-def failure(
-    error: MidstreamError, *, status: int = 0, headers: Mapping[str, str] | None = None
-) -> JSONResponse:
+def failure(error: MidstreamError, *, status: int = 0) -> JSONResponse:
     """Return the answer that is an error; `status` is HTTP's, where the error says none."""
     if isinstance(error, BadRequest):
         status = error.status
     elif not status:
         status = {"user": 400, "author": 422}.get(error.fault, 503)
-    more = {**_NO_RETRY, **(headers or {})}
-    return JSONResponse({"error": error_of(error)}, status, headers=more)
+    return JSONResponse({"error": error_of(error)}, status, headers=_NO_RETRY)
 
 
 def told(

@@ -24,7 +24,7 @@ from midstream.server.answering import body_of
 from midstream.server.conversations import Conversations, talkable
 from midstream.server.openai_asked import BadRequest, asked_of, error_of, require_model, told
 from midstream.server.openai_responses import ResponseForm, asked_by_items
-from midstream.server.openai_turn import Answer, Told
+from midstream.server.openai_turn import Told, answer
 from midstream.server.words import Piece
 
 SOURCE: Final = "openai"
@@ -49,12 +49,12 @@ def openai_routes(engine: Engine) -> list[Route]:
         options = body.get("stream_options")
         has_usage = isinstance(options, dict) and bool(options.get("include_usage"))
         form = partial(_ChatForm, has_usage=has_usage)
-        return Answer(chats, request, asked, form=form, is_stream=bool(body.get("stream")))
+        return answer(chats, asked, form, is_stream=bool(body.get("stream")))
 
     async def responses(request: Request) -> ASGIApp:
         body = await body_of(request)
         asked = await asked_by_items(engine, request, body)
-        return Answer(chats, request, asked, form=ResponseForm, is_stream=bool(body.get("stream")))
+        return answer(chats, asked, ResponseForm, is_stream=bool(body.get("stream")))
 
     async def unknown(request: Request) -> Response:
         raise BadRequest(

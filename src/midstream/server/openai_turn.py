@@ -1,18 +1,17 @@
 """A turn told in one of OpenAI's protocols, whole or as it streams; a `Form` is how one of them says it."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
-from typing import Any, Protocol, TypeAlias
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from typing import Any, Protocol
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
+from starlette.responses import JSONResponse, Response
 
+from midstream.api.run_handle import Event
 from midstream.core import events as e
 from midstream.core.events import Usage
 from midstream.language.errors import MidstreamError, WorldTrouble
 from midstream.language.names import Json
-from midstream.server.answering import EventStream, while_there
+from midstream.server.answering import Answer
 from midstream.server.conversations import Asked, Conversations, Spoken
 from midstream.server.openai_asked import failure
 from midstream.server.words import Piece, Words
@@ -26,6 +25,7 @@ class Told:
         self.spoken = spoken
         self.created = int(time.time())
         self.usages: list[Usage] = []
+        self.error: MidstreamError | None = None
 
     @property
     def usage(self) -> tuple[int, int, int]:
@@ -48,6 +48,42 @@ class Told:
             found["left_out"] = [*self.asked.left_out]
         return found
 
+    async def pieces(self) -> AsyncGenerator[Piece]:
+        """Yield what is told of the turn; what went wrong in it is `error` at its end."""
+        spoken = self.spoken
+        receipt = spoken.receipt
+        if receipt is not None and receipt.handling == "reject":
+            yield Piece("content", f"Not taken: {receipt.reason or 'the run does not listen now'}")
+            return
+        words = Words(spoken.run)
+        try:
+            async for envelope in spoken.events():
+                for piece in self._note(envelope.event):
+                    yield piece
+                for piece in words.of(envelope.event):
+                    yield piece
+        except MidstreamError as error:
+            self.error = error
+
+    def _note(self, event: Event) -> Iterator[Piece]:
+        """Keep what an event says beside its words; yield why it was no answer."""
+        if (usage := e.usage_in(event)) is not None:
+            self.usages.append(usage)
+        run = self.spoken.run.id
+        match event:
+            case e.AgentFailed(branch="", error=error, hint=hint):
+                self.error = WorldTrouble(error, hint=hint)
+            case e.RunFailed(error=error, hint=hint):
+                self.error = WorldTrouble(f"Run {run} failed: {error}", hint=hint)
+            case e.RunStopped(reason=reason):
+                self.error = WorldTrouble(
+                    f"Run {run} was stopped: {reason}.", hint="Begin another one."
+                )
+            case e.AgentResponded(branch=""):
+                self.error = None  # a retry of the state went well
+            case e.AnswerRefused(input_id=id, reason=reason) if id == self.spoken.id:
+                yield Piece("content", f"This does not answer it: {reason}")
+
 
 class Form(Protocol):
     """How a protocol tells a turn: events, as bytes to send, of a stream; or all of it at its end."""
@@ -68,107 +104,32 @@ class Form(Protocol):
         """Return the whole answer."""
 
 
-FormOf: TypeAlias = Callable[[Told], Form]
+def answer(
+    chats: Conversations, asked: Asked, form_of: Callable[[Told], Form], *, is_stream: bool
+) -> Answer:
+    """Return the answer to a request, in a form."""
+
+    def tell(spoken: Spoken) -> AsyncGenerator[bytes] | Awaitable[Response]:
+        told = Told(asked, spoken)
+        form = form_of(told)
+        return _events(told, form) if is_stream else _whole(told, form)
+
+    # Only who streams can be told, while it waits, that a person is waited for.
+    return Answer(chats.speak(asked, through_approvals=is_stream), tell, failure)
 
 
-class Answer:
-    """The answer to a request: an ASGI application."""
-
-    def __init__(
-        self,
-        chats: Conversations,
-        request: Request,
-        asked: Asked,
-        *,
-        form: FormOf,
-        is_stream: bool,
-    ) -> None:
-        self._chats = chats
-        self._request = request
-        self._asked = asked
-        self._form_of = form
-        self._is_stream = is_stream
-        self._error: MidstreamError | None = None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Say the words, and answer; see ASGI."""
-        # Only who streams can be told, while it waits, that a person is waited for.
-        speaking = self._chats.speak(self._asked, through_approvals=self._is_stream)
-        try:
-            spoken = await speaking.__aenter__()
-        except MidstreamError as error:
-            await failure(error)(scope, receive, send)
-            return
-        told = Told(self._asked, spoken)
-        form = self._form_of(told)
-        headers = {"x-midstream-run": spoken.run.id}
-        try:
-            if self._is_stream:
-                stream = self._stream(told, form)
-                events = EventStream(self._request, stream, spoken.halt, headers)
-                await events(scope, receive, send)
-            else:
-                answer = self._whole(told, form, headers, scope, receive, send)
-                await while_there(self._request, answer, spoken.halt)
-        finally:
-            await speaking.__aexit__(None, None, None)
-
-    async def _pieces(self, told: Told) -> AsyncGenerator[Piece]:
-        """Yield what is told of the turn; what went wrong in it is kept for its end."""
-        spoken = told.spoken
-        receipt = spoken.receipt
-        if receipt is not None and receipt.handling == "reject":
-            yield Piece("content", f"Not taken: {receipt.reason or 'the run does not listen now'}")
-            return
-        words = Words(spoken.run)
-        async for envelope in spoken.events():
-            event = envelope.event
-            if (usage := e.usage_in(event)) is not None:
-                told.usages.append(usage)
-            match event:
-                case e.AgentFailed(branch="", error=error, hint=hint):
-                    self._error = WorldTrouble(error, hint=hint)
-                case e.RunFailed(error=error, hint=hint):
-                    self._error = WorldTrouble(f"Run {spoken.run.id} failed: {error}", hint=hint)
-                case e.RunStopped(reason=reason):
-                    self._error = WorldTrouble(
-                        f"Run {spoken.run.id} was stopped: {reason}.", hint="Begin another one."
-                    )
-                case e.AgentResponded(branch=""):
-                    self._error = None  # a retry of the state went well
-                case e.AnswerRefused(input_id=id, reason=reason) if id == spoken.id:
-                    yield Piece("content", f"This does not answer it: {reason}")
-            for piece in words.of(event):
-                yield piece
-
-    async def _whole(
-        self,
-        told: Told,
-        form: Form,
-        headers: dict[str, str],
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        try:
-            async for piece in self._pieces(told):
-                for _ in form.piece(piece):
-                    pass
-        except MidstreamError as error:
-            self._error = error
-        if self._error is not None:
-            await failure(self._error, status=502, headers=headers)(scope, receive, send)
-            return
-        await JSONResponse(form.whole(), headers=headers)(scope, receive, send)
-
-    async def _stream(self, told: Told, form: Form) -> AsyncGenerator[bytes]:
-        for event in form.begin():
+async def _events(told: Told, form: Form) -> AsyncGenerator[bytes]:
+    for event in form.begin():
+        yield event
+    async for piece in told.pieces():
+        for event in form.piece(piece):
             yield event
-        try:
-            async for piece in self._pieces(told):
-                for event in form.piece(piece):
-                    yield event
-        except MidstreamError as error:
-            self._error = error
-        for event in form.end() if self._error is None else form.fail(self._error):
-            yield event
+    for event in form.end() if told.error is None else form.fail(told.error):
+        yield event
+
+
+async def _whole(told: Told, form: Form) -> Response:
+    async for piece in told.pieces():
+        for _ in form.piece(piece):
+            pass
+    return JSONResponse(form.whole()) if told.error is None else failure(told.error, status=502)
