@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from midstream.cli import web
+from midstream.cli import serve
 from midstream.cli.main import exit_code
 from midstream.language.errors import UserMistake
 from midstream.server import host
@@ -18,9 +18,9 @@ async def test_each_enter_at_its_terminal_makes_one_address_and_holds_nothing_up
 ) -> None:
     said: asyncio.Queue[str] = asyncio.Queue()
     reading, writing = os.pipe()
-    monkeypatch.setattr(web, "STDIN", reading)
-    monkeypatch.setattr(web, "say", said.put_nowait)
-    with web._inviting_on_enter(Access()):
+    monkeypatch.setattr(serve, "STDIN", reading)
+    monkeypatch.setattr(serve, "say", said.put_nowait)
+    with serve._inviting_on_enter(Access()):
         addresses = []
         for _ in range(3):
             os.write(writing, b"\n")
@@ -39,11 +39,11 @@ async def test_a_second_one_says_which_port_it_has_and_who_has_the_usual_one(
         monkeypatch.setattr(host, "_ASKED_S", 60.0)
         access = Access()
         async with host.served([], access) as second:
-            assert await web.moved(None, access) == (
+            assert await serve.moved(None, access) == (
                 f"The port {usual} is taken: another midstream listens there. "
                 f"This one has {second.rpartition(':')[2]}.",
             )
-            assert await web.moved(access.port, access) == ()
+            assert await serve.moved(access.port, access) == ()
         with pytest.raises(UserMistake, match=f":{usual}: another midstream does already"):
             async with host.served([], Access(), port=usual):
                 pass
@@ -72,8 +72,8 @@ def test_what_would_let_others_in_is_refused_with_what_to_do(
 
 
 def test_the_code_of_an_address_is_drawn_where_it_fits() -> None:
-    rows = web.code_of("http://127.0.0.1:8377/?invite=x", width=80)
+    rows = serve.code_of("http://127.0.0.1:8377/?invite=x", width=80)
     assert len({len(row) for row in rows}) == 1
     assert 2 * len(rows) in (len(rows[0]), len(rows[0]) + 1)
     assert rows[0] == "█" * len(rows[0])  # the quiet zone
-    assert web.code_of("http://127.0.0.1:8377/?invite=x", width=20) == ()
+    assert serve.code_of("http://127.0.0.1:8377/?invite=x", width=20) == ()

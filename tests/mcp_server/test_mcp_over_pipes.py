@@ -267,11 +267,7 @@ async def test_a_host_serves_it_over_http(home: Path) -> None:
         asyncio.timeout(DEADLINE_S),
         midstream.open(home / "work", model=model, trust=True, journal=home / "j.db") as engine,
     ):
-
-        async def given() -> midstream.Engine:
-            return engine
-
-        routes, sessions = mcp_routes(given)
+        routes, sessions = mcp_routes(engine)
         app = Starlette(routes=routes, lifespan=lambda _: sessions)
         host = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical", ws="none"))
         serving = asyncio.create_task(host.serve())

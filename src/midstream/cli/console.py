@@ -184,10 +184,8 @@ class _InBrowser:
 
     async def shown(self, width: int) -> str:
         """Return the address that lets one browser in, and its QR code where there is room."""
-        from midstream.cli.web import (
-            in_console,
-            with_code,
-        )  # its libraries are asked for by nobody else
+        # Its libraries are asked for by nobody else.
+        from midstream.cli.serve import in_console, with_code
 
         if self._invite is None:
             serving = in_console(self._config, self._loaded[0], self._ui)

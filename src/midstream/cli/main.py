@@ -32,8 +32,7 @@ NAME: Final = "midstream"
 _COMMANDS: Final = {
     "Without a console": {
         "run": "chat run resume",
-        "web": "web",
-        "serve": "serve",
+        "serve": "web serve",
         "worker": "worker workers",
     },
     "Runs, from any terminal": {

@@ -1,6 +1,5 @@
 """MCP over HTTP (Streamable HTTP) for a host of ours, who knows who may come in."""
 
-from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
@@ -12,16 +11,18 @@ from midstream.mcp_server.server import server_of
 PATH = "/mcp"
 
 
-def mcp_routes(
-    engine: Callable[[], Awaitable[Engine]],
-) -> tuple[list[Route], AbstractAsyncContextManager[None]]:
+def mcp_routes(engine: Engine) -> tuple[list[Route], AbstractAsyncContextManager[None]]:
     """Return the routes of the server, and what has to be entered for as long as they are served.
 
     Nothing is checked here: the host looks at Host, Origin and the caller's token before a request comes
     this far. A run goes on when its client has gone.
 
     Args:
-        engine: gives the host's engine. It stays the host's.
+        engine: the host's, and it stays so.
     """
-    sessions = StreamableHTTPSessionManager(server_of(engine))
+
+    async def itself() -> Engine:
+        return engine
+
+    sessions = StreamableHTTPSessionManager(server_of(itself))
     return [Route(PATH, StreamableHTTPASGIApp(sessions))], sessions.run()

@@ -43,7 +43,7 @@ _MAX_HEAD: Final = 32 * 1024
 class Door(msgspec.Struct, frozen=True, kw_only=True):
     """Routes that are served together, and who may use them. `life` is entered while they are served."""
 
-    routes: tuple[BaseRoute, ...]
+    routes: Sequence[BaseRoute]
     callers: frozenset[Caller] = frozenset({"person"})
     life: "contextlib.AbstractAsyncContextManager[Any] | None" = None
 
