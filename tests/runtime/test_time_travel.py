@@ -507,7 +507,8 @@ async def test_all_are_looked_at_before_the_first_is_changed(folder: Folder) -> 
 async def test_a_file_somebody_saves_while_others_go_back_is_left(folder: Folder) -> None:
     class Busy(FakeBlobStore):
         async def put(self, data: bytes) -> str:
-            (folder.path / "b.txt").write_bytes(b"theirs")
+            if data == b"c":  # by now all others were looked at
+                (folder.path / "b.txt").write_bytes(b"theirs")
             return await super().put(data)
 
         async def get(self, wanted: str) -> bytes:

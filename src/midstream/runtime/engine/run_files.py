@@ -10,7 +10,7 @@ import os
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -30,6 +30,8 @@ from midstream.system.put_in_place import (
 )
 from midstream.system.workspace_paths import Place, locate, opened_folder, require_allowed
 from midstream.views.side_effects import ChangedFile, FileChange, FileDiff, short_path, side_effects
+
+T = TypeVar("T")
 
 # --- putting back -----------------------------------------------------------------------------
 
@@ -80,9 +82,11 @@ async def put_back(
     files = tuple(files)
     looked = await looked_at(blobs, files, workspace)
     if record is not None:
-        looked = [await _kept(blobs, found) for found in looked]
         await record([found for found in looked if isinstance(found, Found)])
-    back = [await _back(blobs, found) for found in looked]
+    back = [
+        found if isinstance(found, Returned) else await _or_left(found.change, _back(blobs, found))
+        for found in looked
+    ]
     gone: list[FileChange] = []
     kept: list[FileChange] = []
     for change, one in zip(files, back, strict=True):
@@ -98,67 +102,55 @@ def _folder(path: str, why: str) -> Returned:
 async def looked_at(
     blobs: BlobStore, files: Iterable[FileChange], workspace: Path
 ) -> list[Found | Returned]:
-    """Return for each file where it is to be put back, or why it is not. Nothing is changed."""
-    return [await _looked_at(blobs, change, workspace) for change in files]
+    """Return for each file where it is to be put back, or why it is not. No file is changed.
+
+    What those hold that are to be put back is in the blob store then.
+    """
+    return [await _or_left(change, _looked_at(blobs, change, workspace)) for change in files]
 
 
 async def _looked_at(blobs: BlobStore, change: FileChange, workspace: Path) -> Found | Returned:
-    try:
-        place = await in_thread(partial(place_of, change.path, workspace))
-        present = _hash(await in_thread(partial(contents_of, place)))
-        folders = await in_thread(partial(standing, change))
-        if present == change.before and not folders:
-            return Returned(path=change.path, result="already")
-        if present not in (change.before, change.after, *change.or_else):
-            return _left(change, "it has been changed since" if present else "it is gone")
-        if change.before is not None:
-            await blobs.get(change.before)
-    except MidstreamError as error:
-        return _left(change, error.what)
-    except OSError as error:
-        return _left(change, error.strerror or str(error))
+    place = await in_thread(partial(place_of, change.path, workspace))
+    held = await in_thread(partial(contents_of, place))
+    folders = await in_thread(partial(standing, change))
+    present = _hash(held)
+    if present == change.before and not folders:
+        return Returned(path=change.path, result="already")
+    if present not in (change.before, change.after, *change.or_else):
+        return _left(change, "it has been changed since" if present else "it is gone")
+    if change.before is not None:
+        await blobs.get(change.before)
+    if held is not None:
+        await blobs.put(held)
     return Found(change=change, place=place, present=present, folders=folders)
 
 
-async def _kept(blobs: BlobStore, looked: Found | Returned) -> Found | Returned:
-    """Put what a file holds in the blob store, so that what is recorded of it can be had again."""
-    if isinstance(looked, Returned) or looked.present is None:
-        return looked
-    try:
-        held = await in_thread(partial(contents_of, looked.place))
-        if held is None or _hash(held) != looked.present:
-            return _left(looked.change, "it has just been changed")
-        await blobs.put(held)
-    except MidstreamError as error:
-        return _left(looked.change, error.what)
-    except OSError as error:
-        return _left(looked.change, error.strerror or str(error))
-    return looked
-
-
-async def _back(blobs: BlobStore, looked: Found | Returned) -> Returned:
-    if isinstance(looked, Returned):
-        return looked
-    change, found = looked.change, looked.place
-    try:
-        present = await in_thread(partial(contents_of, found))
-        if _hash(present) == change.before:
-            return Returned(path=change.path, result="already")
-        if present is not None:
-            await blobs.put(present)
-        if _hash(present) not in (change.after, *change.or_else):
-            return _left(change, "it has just been changed")
-        if change.before is None:
-            assert present is not None, "it is not as it was before"
-            await in_thread(partial(take_away, found, expected=present))
-            return Returned(path=change.path, result="removed")
-        data = await blobs.get(change.before)
-        await in_thread(partial(put_in_place, found, data, expected=present))
-    except MidstreamError as error:
-        return _left(change, error.what)
-    except OSError as error:
-        return _left(change, error.strerror or str(error))
+async def _back(blobs: BlobStore, found: Found) -> Returned:
+    change, place = found.change, found.place
+    held = await in_thread(partial(contents_of, place))
+    if _hash(held) == change.before:
+        return Returned(path=change.path, result="already")
+    if _hash(held) != found.present:
+        return _left(change, "it has just been changed")
+    if change.before is None:
+        assert held is not None, "it is not as it was before"
+        await in_thread(partial(take_away, place, expected=held))
+        return Returned(path=change.path, result="removed")
+    data = await blobs.get(change.before)
+    await in_thread(partial(put_in_place, place, data, expected=held))
     return Returned(path=change.path, result="put_back")
+
+
+async def _or_left(change: FileChange, work: Awaitable[T]) -> T | Returned:
+    """Return what becomes of a file by some work; where that fails it is left, and says why."""
+    try:
+        return await work
+    except (MidstreamError, OSError) as error:
+        return _left(change, _why(error))
+
+
+def _why(error: MidstreamError | OSError) -> str:
+    return error.what if isinstance(error, MidstreamError) else error.strerror or str(error)
 
 
 def _hash(data: bytes | None) -> str | None:
@@ -230,10 +222,8 @@ def _away(folder: str, workspace: Path) -> str | None:
         if not os.path.lexists(folder):
             return None
         is_gone = take_folder_away(place_of(folder, workspace))
-    except MidstreamError as error:
-        return error.what
-    except OSError as error:
-        return error.strerror or str(error)
+    except (MidstreamError, OSError) as error:
+        return _why(error)
     return "" if is_gone else "something else is in it"
 
 
@@ -278,18 +268,15 @@ async def _changed(blobs: BlobStore, change: FileChange, workspace: Path) -> Cha
     try:
         before = None if change.before is None else await blobs.get(change.before)
         return await in_thread(partial(_compared, name, before, change, workspace))
-    except MidstreamError as error:
-        why = error.what
-    except OSError as error:
-        why = error.strerror or str(error)
-    return ChangedFile(diff=FileDiff(path=name, added=0, removed=0, diff=""), note=why)
+    except (MidstreamError, OSError) as error:
+        same = FileDiff(path=name, added=0, removed=0, diff="")
+        return ChangedFile(diff=same, note=_why(error))
 
 
 def _compared(name: str, before: bytes | None, change: FileChange, workspace: Path) -> ChangedFile:
     place = locate(workspace, change.path)
     require_allowed(place, "read", forbids_secrets)
     now = contents_of(place)
-    key = None if now is None else hashlib.sha256(now).hexdigest()
     notes = []
     if before is None and now is not None:
         notes.append("new")
@@ -297,7 +284,7 @@ def _compared(name: str, before: bytes | None, change: FileChange, workspace: Pa
         notes.append("no longer there" if change.after is not None else "removed")
     if change.is_mixed:
         notes.append("changed by others in between")
-    if now is not None and key not in (change.after, *change.or_else):
+    if now is not None and _hash(now) not in (change.after, *change.or_else):
         notes.append("changed by others since")
     if now == before:
         same = FileDiff(path=name, added=0, removed=0, diff="")
