@@ -8,7 +8,7 @@ Before and after, the files of the workspace are looked at: what it changes with
 import asyncio
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -51,7 +51,7 @@ from midstream.runtime.ports import (
 from midstream.runtime.redact_results import cleaned_call, cleaned_grants
 from midstream.runtime.text_limits import kept, named, short
 from midstream.runtime.user_words import readable
-from midstream.system.offloop import in_thread
+from midstream.system.offloop import in_thread, unless_stopped
 from midstream.system.workspace_paths import locate, read_bytes
 
 MAX_TITLE = 300
@@ -454,7 +454,7 @@ async def ask_external(
 
     `before` is the last prompt of the same agent: it may not have stopped yet.
     """
-    answer: inputs.AnyInput
+    answer: inputs.AnyInput = inputs.AgentStopped(key=effect.key)
     assert flight.stop is not None
     assert world.agents is not None
     if before is not None:
@@ -463,10 +463,10 @@ async def ask_external(
         turn = ExternalTurn(effect, run, allowed, world, flight, post, put, watch)
         flight.on_calls = turn.judged
         turn.judged(effect.external)
-        reply = await _unless_stopped(turn.reply(world.agents), flight.stop)
-        if reply is None:
-            answer = inputs.AgentStopped(key=effect.key)
-        else:
+        reply = await unless_stopped(turn.reply(world.agents), flight.stop)
+        if reply is None and not flight.stop.is_set():
+            raise asyncio.CancelledError  # by itself: nobody has stopped it
+        if reply is not None and not flight.stop.is_set():
             answer = inputs.ModelReplied(
                 key=effect.key,
                 text=await kept(reply.text, world),
@@ -474,37 +474,16 @@ async def ask_external(
                 usage=kept_usage(reply.usage),
             )
     except MidstreamError as error:
-        what, hint = short(error.what, world.redactor), short(error.hint, world.redactor)
-        is_broken = isinstance(error, WorldTrouble) and flight.has_begun
-        answer = inputs.ModelFailed(
-            key=effect.key, error=what, hint=hint, is_broken=is_broken, usage=flight.used()
-        )
+        if not flight.stop.is_set():  # else nobody is owed what came of it
+            what, hint = short(error.what, world.redactor), short(error.hint, world.redactor)
+            is_broken = isinstance(error, WorldTrouble) and flight.has_begun
+            answer = inputs.ModelFailed(
+                key=effect.key, error=what, hint=hint, is_broken=is_broken, usage=flight.used()
+            )
     except EDGE as error:
         if not is_for_us(error):
             raise
-        words = f"The external agent failed: {named(error, world.redactor)}"
-        answer = inputs.ModelFailed(key=effect.key, error=words, hint=REPORT_BUG)
+        if not flight.stop.is_set():
+            words = f"The external agent failed: {named(error, world.redactor)}"
+            answer = inputs.ModelFailed(key=effect.key, error=words, hint=REPORT_BUG)
     post(answer)
-
-
-async def _unless_stopped(
-    reply: Coroutine[None, None, ModelReply], stop: asyncio.Event
-) -> ModelReply | None:
-    """Return a reply, None where it was to stop before it had ended: then it has stopped by now.
-
-    Cancelled, it has stopped, too, when the cancellation goes on.
-    """
-    loop = asyncio.get_running_loop()
-    work, halt = loop.create_task(reply), loop.create_task(stop.wait())
-    try:
-        await asyncio.wait((work, halt), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        halt.cancel()
-        if not work.done():
-            work.cancel()
-            await asyncio.wait((work,))
-    if not stop.is_set():
-        return work.result()
-    if not work.cancelled():
-        work.exception()  # nobody is owed it any more
-    return None
