@@ -56,7 +56,6 @@ LAYOUT = 1
 """The version of the file's own layout; `format` is that of the facts."""
 
 MAX_FILE_BYTES = 1_000_000_000
-_CHUNK = 1_000_000
 _READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _T = TypeVar("_T")
@@ -217,18 +216,16 @@ def write_new(path: Path, lines: Sequence[bytes]) -> None:
     """
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_CLOEXEC, 0o600)
+        try:
+            with open(handle, "wb") as stream:
+                stream.writelines(lines)
+        except OSError:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            raise
     except FileExistsError as error:
         raise UserMistake(f"{path} is there already.", hint="Name another file.") from error
     except OSError as error:
-        raise WorldTrouble(
-            f"{path} cannot be written: {error.strerror}.", hint=way_out(error)
-        ) from error
-    try:
-        with open(handle, "wb") as stream:
-            stream.writelines(lines)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            path.unlink()
         raise WorldTrouble(
             f"{path} cannot be written: {error.strerror}.", hint=way_out(error)
         ) from error
@@ -303,32 +300,18 @@ class _Reading:
     def __init__(self, path: Path, stream: BinaryIO) -> None:
         self._path = path
         self._stream = stream
+        self._promised = ""
 
     def parcel(self) -> Parcel:
         """Return all that the file holds."""
-        lines = self._count()
         header = self._header()
-        if lines != 1 + header.facts + header.files:
+        self._promised = f"{header.facts} facts and {header.files} files"
+        facts, files = tuple(self._facts(header)), tuple(self._files(header))
+        if self._stream.read(1):
             raise self._wrong(
-                lines,
-                f"the file ends here, with {header.facts} facts and {header.files} files promised"
-                if lines <= header.facts + header.files
-                else "there is more than the first line says",
+                2 + header.facts + header.files, "there is more than the first line says"
             )
-        return Parcel(
-            header=header,
-            facts=tuple(self._facts(header)),
-            files=tuple(self._files(header)),
-        )
-
-    def _count(self) -> int:
-        """Return how many lines there are, and go back to the first."""
-        count, last = 0, b"\n"
-        while chunk := self._stream.read(_CHUNK):
-            count += chunk.count(b"\n")
-            last = chunk[-1:]
-        self._stream.seek(0)
-        return count + (last != b"\n")
+        return Parcel(header=header, facts=facts, files=files)
 
     def _header(self) -> Header:
         first = self._stream.readline()
@@ -391,8 +374,11 @@ class _Reading:
 
     def _decoded(self, number: int, wanted: type[_T], line: bytes | None = None) -> _T:
         """Return the next line, or the one given, as what it must be."""
+        data = self._stream.readline() if line is None else line
+        if not data:
+            why = f"the file ends here, with {self._promised} promised"
+            raise self._wrong(number - 1, why)
         try:
-            data = self._stream.readline() if line is None else line
             value: _T = msgspec.json.decode(data, type=wanted)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise self._wrong(number, str(error)) from error
