@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from midstream.language.json_text import Node, parse
+from midstream.language.lint_scopes import Known
 from midstream.language.problem import Report, as_text
 from midstream.language.shape import fit, without_schema
 from midstream.language.spec import ParsingTool, Role, ToolSpec, Workflow
@@ -95,14 +96,15 @@ def placed(path: Path) -> Path:
 
 
 def problems_of(path: Path) -> str:
-    problems = check_workflow(
-        path,
+    known = Known(
         roles=ROLES,
+        handlers=None,
+        script_file="",
         tools=TOOLS,
         workflows=WORKFLOWS,
         runs=lambda name: WORKFLOWS.get(name, ()),
     )
-    return as_text(problems)
+    return as_text(check_workflow(path, known))
 
 
 def expected_of(path: Path) -> str:

@@ -10,14 +10,13 @@ Nothing here is async; it reads files and parses them, so call it in a thread.
 import hashlib
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TypeAlias
 
 import msgspec
 
 from midstream.config.private_files import FileMissing, read_capped, shown_path
 from midstream.language.errors import AuthorMistake, MidstreamError
 from midstream.language.lint import lint_workflow
-from midstream.language.lint_scopes import Known, Runs
+from midstream.language.lint_scopes import Known
 from midstream.language.plan import with_delegates
 from midstream.language.problem import Problem, as_text, has_errors
 from midstream.language.spec import Definition, Role, ToolSpec, Workflow
@@ -25,12 +24,6 @@ from midstream.runtime.script_outline import Script, every_state, script_problem
 
 SCRIPT_NAME = "script.py"
 OFFLINE_NAME = "offline.json"
-
-Placed: TypeAlias = Callable[[Problem], Problem]
-
-
-def _as_found(problem: Problem) -> Problem:
-    return problem
 
 
 class HasProblems(AuthorMistake):
@@ -68,7 +61,7 @@ def load_workflow(
     read: Callable[[Path], bytes] = read_capped,
     workflows: Collection[str] | None = None,
     functions: Collection[str] | None = None,
-    placed: Placed = _as_found,
+    placed: Callable[[Problem], Problem] | None = None,
 ) -> LoadedWorkflow:
     """Return the workflow of a file, checked whole, with its script's handlers found by name.
 
@@ -89,10 +82,11 @@ def load_workflow(
     source = read(path)
     script = script_beside(path)
     script_source = None if functions is not None else _read_if_there(script, read)
-    workflow, problems = _checked(
-        path, source, script_source, roles, tools, workflows, functions=functions
-    )
-    problems = tuple(map(placed, problems))
+    handlers = None if functions is None else dict.fromkeys(functions, 0)
+    known = Known(roles=roles, handlers=handlers, script_file="", tools=tools, workflows=workflows)
+    workflow, problems = _checked(path, source, script_source, known)
+    if placed is not None:
+        problems = tuple(map(placed, problems))
     if workflow is None:
         count = sum(problem.severity == "error" for problem in problems)
         said = "a problem" if count == 1 else f"{count} problems"
@@ -115,25 +109,17 @@ def digest(workflow: bytes, script: bytes | None) -> str:
     return hashlib.sha256(whole).hexdigest()
 
 
-def check_workflow(
-    path: Path,
-    *,
-    roles: Mapping[str, Role],
-    tools: Mapping[str, ToolSpec] | None,
-    workflows: Collection[str] | None,
-    runs: Runs,
-) -> tuple[Problem, ...]:
+def check_workflow(path: Path, known: Known) -> tuple[Problem, ...]:
     """Return every problem of a workflow file and its script; never raises for what they hold.
 
-    `workflows` are the names of all workflows; None leaves names of sub-workflows unchecked. `runs`
-    returns the names of the workflows that one of the others runs.
+    `known` is what there is beside them.
     """
     try:
         source = read_capped(path)
         script_source = _read_if_there(script_beside(path), read_capped)
     except MidstreamError as error:
         return (unreadable(path, error),)
-    return _checked(path, source, script_source, roles, tools, workflows, runs)[1]
+    return _checked(path, source, script_source, known)[1]
 
 
 def unreadable(path: Path, error: MidstreamError) -> Problem:
@@ -173,34 +159,20 @@ def _read_if_there(path: Path, read: Callable[[Path], bytes]) -> bytes | None:
 
 
 def _checked(
-    path: Path,
-    source: bytes,
-    script_source: bytes | None,
-    roles: Mapping[str, Role],
-    tools: Mapping[str, ToolSpec] | None,
-    workflows: Collection[str] | None,
-    runs: Runs = lambda name: (),
-    functions: Collection[str] | None = None,
+    path: Path, source: bytes, script_source: bytes | None, known: Known
 ) -> tuple[Workflow | None, tuple[Problem, ...]]:
     file, script_file = shown_path(path), shown_path(script_beside(path))
     text, problems = decoded(source, file)
     if problems:
         return None, problems
     script = None if script_source is None else Script.read(script_source, script_file)
-    written = None if functions is None else dict.fromkeys(functions, 0)
     is_broken = script is not None and bool(script.problems)
-    known = Known(
-        roles=roles,
-        # A script that cannot be read says nothing about its handlers: one problem, not twenty.
-        handlers=written if script is None else script.lines,
-        script_file=script_file,
-        tools=tools,
-        workflows=workflows,
-        own_name=path.stem,
-        runs=runs,
-    )
+    known = msgspec.structs.replace(known, script_file=script_file, own_name=path.stem)
+    if script is not None:
+        known = msgspec.structs.replace(known, handlers=script.lines)
     workflow, problems = lint_workflow(text, known, file=file)
     if is_broken:
+        # A script that cannot be read says nothing about its handlers: one problem, not twenty.
         problems = tuple(p for p in problems if not p.path.endswith("_handler"))
     if script is not None:
         problems = (*problems, *script_problems(script, workflow))

@@ -16,7 +16,7 @@ from midstream.config.settings import read_settings
 from midstream.language.errors import MidstreamError
 from midstream.language.json_text import Node, parse
 from midstream.language.lint_roles import lint_roles
-from midstream.language.lint_scopes import Runs, workflows_run
+from midstream.language.lint_scopes import Known, Runs, workflows_run
 from midstream.language.offline_replies import lint_offline_part
 from midstream.language.problem import Problem
 from midstream.language.role_text import SUFFIXES
@@ -74,18 +74,22 @@ def validate_files(
         found[file], own = _check_roles(file, tools)
         known |= own
     others = {**(workflows or {}), **_workflows_beside(files, kinds)}
-    names = None if workflows is None else others
-    runs = _runs(others)
+    beside = Known(
+        roles=known,
+        handlers=None,
+        script_file="",
+        tools=tools,
+        workflows=None if workflows is None else others,
+        runs=_runs(others),
+    )
     for file in files:
         match kinds[file]:
             case "roles":
                 pass
             case "workflow":
-                found[file] = check_workflow(
-                    file, roles=known, tools=tools, workflows=names, runs=runs
-                )
+                found[file] = check_workflow(file, beside)
             case "script":
-                found[file] = _check_script(file, known, tools, names, runs)
+                found[file] = _check_script(file, beside)
             case "settings":
                 found[file] = _check_settings(file)
             case "offline":
@@ -206,17 +210,9 @@ def _check_settings(path: Path) -> tuple[Problem, ...]:
     )
 
 
-def _check_script(
-    path: Path,
-    roles: Mapping[str, Role],
-    tools: Mapping[str, ToolSpec] | None,
-    workflows: Mapping[str, Path] | None,
-    runs: Runs,
-) -> tuple[Problem, ...]:
-    workflow = path.absolute().parent.with_suffix(".json")
-    if workflow.is_file():
-        beside = path.parent.with_suffix(".json")
-        return check_workflow(beside, roles=roles, tools=tools, workflows=workflows, runs=runs)
+def _check_script(path: Path, known: Known) -> tuple[Problem, ...]:
+    if path.absolute().parent.with_suffix(".json").is_file():
+        return check_workflow(path.parent.with_suffix(".json"), known)
     try:
         return Script.read(read_capped(path), shown_path(path)).problems
     except MidstreamError as error:
