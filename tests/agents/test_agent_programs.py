@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deadline import jump
 
 from midstream.agents import agent_process, presets
 from midstream.agents.external_agents import AcpAgents
@@ -310,7 +311,7 @@ async def test_what_the_listener_refuses_ends_the_turn(tmp_path: Path) -> None:
 async def test_nothing_outlives_us_when_we_are_killed(tmp_path: Path) -> None:
     program = f"""
 import asyncio, sys
-sys.path[:0] = {[str(Path(FAKE).parent)]!r}
+sys.path[:0] = {[str(each) for each in Path(FAKE).parents[:2]]!r}
 from pathlib import Path
 from test_agent_programs import Kit
 
@@ -383,6 +384,21 @@ async def test_one_that_is_silent_for_too_long_is_ended(tmp_path: Path) -> None:
     async with kit(tmp_path, patience=patience) as it:
         with pytest.raises(WorldTrouble, match=r"fell silent for 0\.5 s"):
             await it.prompt("silent")
+
+
+async def test_a_machine_that_stood_still_is_no_silence(tmp_path: Path) -> None:
+    async with kit(tmp_path) as it:
+        prompting = asyncio.create_task(it.prompt("wait"))
+        await it.listener.came.wait()
+        jump(QUICK.idle_s)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        prompting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await prompting
+        await it.prompt("say Here.")
+
+    assert [is_new for _, is_new in it.listener.sessions] == [True, False]
 
 
 async def test_one_that_never_answers_is_ended(tmp_path: Path) -> None:

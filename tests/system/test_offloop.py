@@ -1,10 +1,13 @@
 """Work that may be left: how long it is waited for."""
 
 import asyncio
+import time
 
-from deadline import DEADLINE_S, jump
+import pytest
+from deadline import DEADLINE_S, Ahead, jump
 
-from midstream.system.offloop import still_working
+from midstream.system import offloop
+from midstream.system.offloop import Timeout, still_working
 
 
 async def passes() -> None:
@@ -34,3 +37,24 @@ async def test_what_goes_on_for_too_long_is_named() -> None:
     assert await still_working({endless, quick}, 0.1) == {endless}
     assert await still_working((), DEADLINE_S) == set()
     endless.cancel()
+
+
+def test_a_timeout_hardly_counts_what_the_machine_stands_still_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ahead = Ahead()
+    monkeypatch.setattr(offloop, "time", ahead)
+    timeout = Timeout(DEADLINE_S)
+    before = timeout.wait_s()
+    ahead.by_s = 10 * DEADLINE_S
+
+    assert timeout.wait_s() == before > 0
+
+
+def test_a_timeout_is_over_in_its_time() -> None:
+    timeout, began = Timeout(0.1), time.monotonic()
+    while wait_s := timeout.wait_s():
+        time.sleep(wait_s)
+
+    assert time.monotonic() >= began + 0.1
+    assert timeout.wait_s() == 0

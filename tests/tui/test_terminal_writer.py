@@ -2,10 +2,16 @@
 
 import asyncio
 import os
+import select
 import tty
+from types import SimpleNamespace
+from typing import Any
 
-from deadline import DEADLINE_S
+import pytest
+from deadline import DEADLINE_S, Ahead
 
+from midstream.system import offloop
+from midstream.tui import terminal
 from midstream.tui.terminal import TerminalWriter
 
 
@@ -29,6 +35,36 @@ async def test_a_terminal_that_does_not_read_gets_it_later() -> None:
     assert not writer.is_congested
     assert os.get_blocking(slave)
     writer.close()
+    os.close(slave)
+    os.close(master)
+
+
+async def test_the_end_is_written_although_the_machine_stood_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    ahead, data = Ahead(), b"x" * 300_000
+    monkeypatch.setattr(offloop, "time", ahead)
+    monkeypatch.setattr(terminal, "_DRAIN_S", DEADLINE_S)
+
+    def stands(*asked: Any) -> object:
+        ahead.by_s = DEADLINE_S
+        return select.select(*asked)
+
+    def read() -> bytes:
+        got = b""
+        while len(got) < len(data):
+            got += os.read(master, 65536)
+        return got
+
+    monkeypatch.setattr(terminal, "select", SimpleNamespace(select=stands))
+    writer = TerminalWriter(slave)
+    writer.write(data)
+    reading = asyncio.create_task(asyncio.to_thread(read))
+    await asyncio.to_thread(writer.close)
+
+    assert await reading == data
     os.close(slave)
     os.close(master)
 

@@ -1,12 +1,11 @@
 """The program of an external agent: how much it may say, and its end, whatever it does."""
 
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from midstream.system.offloop import in_thread
+from midstream.system.offloop import Timeout, in_thread
 from midstream.system.piped_child import PipedChild
 from midstream.system.supervisor import PIPED, Child
 
@@ -104,6 +103,6 @@ class AgentProcess(PipedChild):
             await self._end()
 
     def _given_a_while(self) -> None:
-        until = time.monotonic() + _GENTLE_S
-        while not self.child.has_exited and (left := until - time.monotonic()) > 0:
-            self.child.wait(left)
+        timeout = Timeout(_GENTLE_S)
+        while not self.child.has_exited and (wait_s := timeout.wait_s()):
+            self.child.wait(wait_s)

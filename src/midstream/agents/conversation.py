@@ -324,7 +324,12 @@ class Conversation:
                     f"{self.launch.name} fell silent for {limit:g} s and was ended.{words}",
                     hint=_ANEW,
                 )
-            await asyncio.wait((answer, telling), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            part_s, asked_at = min(left, limit / 20), loop.time()
+            await asyncio.wait(
+                (answer, telling), timeout=part_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            # A machine that stands still has the agent do so, too: that is no silence of its own.
+            self._heard_at += max(0.0, loop.time() - asked_at - part_s)
             if telling.done():
                 self._raise_of(telling)
         try:

@@ -6,6 +6,7 @@ would hang the exit.
 
 import asyncio
 import threading
+import time
 import weakref
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final, TypeVar
@@ -87,6 +88,21 @@ async def still_working(tasks: Collection[Work], within_s: float) -> set[Work]:
         if late:
             _, late = await asyncio.wait(late, timeout=within_s / _PARTS)
     return late
+
+
+class Timeout:
+    """So many seconds for a thread that waits. What a machine stands still for hardly counts, either."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left_s, self._part_s = seconds, seconds / _PARTS
+        self._asked_at = time.monotonic()
+
+    def wait_s(self) -> float:
+        """Return how long to wait before this is asked again; 0 once the time is over."""
+        now = time.monotonic()
+        self._left_s -= min(now - self._asked_at, self._part_s)
+        self._asked_at = now
+        return max(0.0, min(self._left_s, self._part_s))
 
 
 async def unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> T | None:

@@ -25,7 +25,7 @@ from midstream.language.names import Json
 from midstream.language.patterns import fits_whole
 from midstream.safety.decoding import BadValue, clean, decode_object
 from midstream.safety.sanitize import sanitized
-from midstream.system.offloop import in_thread
+from midstream.system.offloop import Timeout, in_thread
 from midstream.system.programs import command_environment
 from midstream.system.supervisor import Ended, Kept, run_command
 from midstream.tools.shell import as_told
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 MAX_OUTPUT_BYTES: Final = 1_000_000
 MAX_WORDS: Final = 10_000
 """Characters of a reason, or of what is added."""
+
+_REST_S: Final = 1.0
+"""How long what a hook has said is read once it has ended: what outlives it may hold the pipe."""
 
 _REFUSES: Final = 2
 _FOLDER_VARIABLES: Final = ("MIDSTREAM_PROJECT_DIR", "CLAUDE_PROJECT_DIR")
@@ -198,7 +201,9 @@ class _Beside:
 
     def heard(self) -> bytes:
         """Return what was said, once that is all. Blocks."""
-        self._thread.join(timeout=1.0)
+        timeout = Timeout(_REST_S)
+        while self._thread.is_alive() and (wait_s := timeout.wait_s()):
+            self._thread.join(wait_s)
         return bytes(self._data)
 
 

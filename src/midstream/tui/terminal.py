@@ -12,7 +12,6 @@ import contextlib
 import os
 import select
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Final, TextIO
 
@@ -22,6 +21,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from midstream.config.portable import O_CLOEXEC, O_NOCTTY, O_NONBLOCK
 from midstream.safety.sanitize import masked
+from midstream.system.offloop import Timeout
 from midstream.tui.reflow import NEXT_ROW, TO_THE_BOTTOM, beginning, reflows
 
 _DRAIN_S: Final = 2.0
@@ -62,12 +62,9 @@ class TerminalWriter:
         if self._loop is not None:
             self._loop.remove_writer(self._fd)
             self._loop = None
-        deadline = time.monotonic() + _DRAIN_S
-        while self._waiting and not self.is_gone:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                break
-            select.select([], [self._fd], [], left)
+        timeout = Timeout(_DRAIN_S)
+        while self._waiting and not self.is_gone and (wait_s := timeout.wait_s()):
+            select.select([], [self._fd], [], wait_s)
             self._send()
 
     def close(self) -> None:

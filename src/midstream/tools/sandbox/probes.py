@@ -9,7 +9,6 @@ import secrets
 import socket
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from midstream.config.portable import SIGKILL, NotHere, own_user
 from midstream.config.private_files import write_whole
 from midstream.language.errors import WorldTrouble
 from midstream.safety.capability import SandboxLevel
+from midstream.system.offloop import Timeout
 from midstream.system.supervisor import Child
 from midstream.tools.sandbox import bwrap as bubblewrap
 from midstream.tools.sandbox import seatbelt, seccomp
@@ -210,9 +210,9 @@ def _run(child: Child) -> tuple[str, bool]:
 
     def hear(is_over: Callable[[], bool], seconds: float) -> None:
         nonlocal said
-        until = time.monotonic() + seconds
-        while not is_over() and time.monotonic() < until:
-            child.wait(until - time.monotonic())
+        timeout = Timeout(seconds)
+        while not is_over() and (wait_s := timeout.wait_s()):
+            child.wait(wait_s)
             said += child.read()
 
     try:
