@@ -19,7 +19,7 @@ from midstream.rehearsal.comparison import replay
 from midstream.rehearsal.record import from_facts
 from midstream.runtime.agent import WorkflowAgent
 from midstream.runtime.external_prompt import BEFORE, CUT, DONE, NOW, told_to
-from midstream.runtime.file_watch import MAX_FILE_BYTES
+from midstream.runtime.file_watch import MAX_FILE_BYTES, written_so_far
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.ports import (
     ExternalCall,
@@ -350,6 +350,34 @@ async def test_what_it_changes_without_telling_is_seen_and_can_be_taken_back(
     assert (written["gone.py"].after, written["new.py"].before) == (None, None)
     facts = await here.journal.read(here.machine.id)
     assert len(side_effects(facts, 0).files) == 3
+
+
+async def test_what_it_has_changed_so_far_is_seen_in_mid_turn_and_told_once(tmp_path: Path) -> None:
+    (tmp_path / "kept.py").write_text("as it was\n")
+    wrote, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def writes(_: ExternalPrompt, listener: ExternalListener) -> str:
+        await asyncio.to_thread((tmp_path / "kept.py").write_text, "changed it\n")
+        await listener.write_text("own.py", "asked for\n")
+        wrote.set()
+        await goes_on.wait()
+        return "Did."
+
+    async def so_far() -> list[str]:
+        facts = await here.journal.read(here.machine.id)
+        files = await written_so_far(here.machine.run, facts, here.world)
+        return [Path(each.path).name for each in files]
+
+    async with scene(tmp_path, ONE, writes, mode="full") as here:
+        await wrote.wait()
+        assert await so_far() == ["kept.py"]
+        assert await so_far() == ["kept.py"]
+        goes_on.set()
+        await here.machine.wait()
+        assert await so_far() == []
+
+    written = [Path(each.path).name for each in here.told.of(e.FileWritten)]
+    assert sorted(written) == ["kept.py", "own.py"]
 
 
 async def test_what_it_had_changed_when_the_process_died_is_seen_by_the_next(

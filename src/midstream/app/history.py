@@ -108,7 +108,7 @@ class History:
         machine = self._switching.active()
         if machine is None:
             return ()
-        return await self._runs.repository.changes(machine.run.id)
+        return await self._runs.repository.changes(machine.run.id, machine.run)
 
     async def export(self, file: str) -> str:
         """Write the active run as one file, "" for a name made of its id; return where it is."""

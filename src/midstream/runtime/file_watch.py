@@ -6,7 +6,7 @@ Left aside is what `.gitignore` leaves out, what hidden folders hold, and links.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,9 @@ from pathlib import Path
 import msgspec
 
 from midstream.core.events import FileWritten
+from midstream.core.notices import Envelope
+from midstream.core.routing import living
+from midstream.core.run import Run
 from midstream.language.errors import MidstreamError, WorldTrouble
 from midstream.runtime.effects import kept_unless_secret
 from midstream.runtime.ports import World
@@ -169,6 +172,30 @@ class FileWatch:
         data = pack[seen.start : seen.start + seen.size]
         return await self._world.blobs.put(data)
 
+
+async def written_so_far(
+    run: Run, facts: Sequence[Envelope], world: World
+) -> tuple[FileWritten, ...]:
+    """Return what external agents at work have changed since they were sent to it; nothing is journaled.
+
+    `facts` are those of the run: what they tell is not told again.
+
+    Raises:
+        WorldTrouble: the files cannot be looked at, or what they held is not there any more.
+    """
+    known = {
+        fact.event.path: fact.event.after for fact in facts if isinstance(fact.event, FileWritten)
+    }
+    found: list[FileWritten] = []
+    for each in (run, *living(run)):
+        if each.manifest:
+            files, _ = await FileWatch(world.workspace, world, each.manifest).changes()
+            found += (file for file in files if known.get(file.path, _NOTHING) != file.after)
+    return tuple(found)
+
+
+_NOTHING = "nothing"
+"""Stands for the key of a file that no fact tells of."""
 
 _HERE = "here"
 """Stands for the key of the pack that is being made."""

@@ -10,6 +10,7 @@ import msgspec
 from midstream.config.directories import user_state_dir
 from midstream.config.private_files import make_private
 from midstream.core.notices import Envelope
+from midstream.core.run import Run
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.open_run import found
@@ -27,6 +28,7 @@ from midstream.runtime.engine.run_costs import spent_here
 from midstream.runtime.engine.run_file import exported, write_new
 from midstream.runtime.engine.run_files import Returned, changed_files, put_back
 from midstream.runtime.engine.time_travel import UNDONE, Fork, before_last_turn, fork, whole_facts
+from midstream.runtime.file_watch import written_so_far
 from midstream.runtime.ports import Machine
 from midstream.runtime.storage import PAGE, Choice, KeptRun, RunKind, walk
 from midstream.runtime.workflow_library import WorkflowLibrary
@@ -251,9 +253,16 @@ class WorkspaceRuns:
         store, workspace = self._engine.store, self._engine.world.workspace
         return await spent_here(store, workspace, since=since, whole=whole)
 
-    async def changes(self, id: str) -> tuple[ChangedFile, ...]:
-        """Return what a run has made of files; see `changed_files`."""
-        return await changed_files(self._engine.store, await self._engine.store.read(id))
+    async def changes(self, id: str, run: Run | None = None) -> tuple[ChangedFile, ...]:
+        """Return what a run has made of files; see `changed_files`.
+
+        With the `run` as it stands, what external agents at work have changed so far is in it.
+        """
+        facts = [*await self._engine.store.read(id)]
+        if run is not None:
+            files = await written_so_far(run, facts, self._engine.world)
+            facts += (Envelope(run=id, at=facts[-1].at, event=each) for each in files)
+        return await changed_files(self._engine.store, facts)
 
     def _left(self, made: Fork, *, is_chat: bool = False) -> tuple[str, ...]:
         """Return what a person hears of a fork that leaves files as they are; `put_back` may follow."""
