@@ -469,6 +469,32 @@ async def test_a_run_that_is_followed_no_more_goes_on(tmp_path: Path) -> None:
     await place.close()
 
 
+async def test_a_run_of_another_process_is_followed_as_long_as_somebody_has_its_handle(
+    tmp_path: Path,
+) -> None:
+    place = Place("elsewhere", tmp_path)
+    run = await (await place.engine(asks("Sure?"), "Done.")).start(TALK)
+    beside = await place.engine()
+
+    def followers() -> list[asyncio.Task[Any]]:
+        return [task for task in asyncio.all_tasks() if task.get_name() == f"follow {run.id}"]
+
+    for _ in range(3):
+        assert (await beside.get(run.id)).id == run.id
+    await asyncio.wait(followers())
+
+    async with (await beside.get(run.id)).turn(0) as turn:
+        gc.collect()
+        asked = [each async for each in turn if isinstance(each.event, midstream.QuestionAsked)]
+    assert len(asked) == 1
+    del turn
+    await asyncio.wait(followers())
+
+    await run.say("yes")
+    assert await run.wait() == "Done."
+    await place.close()
+
+
 def test_the_fakes_a_test_takes_are_importable_from_one_place() -> None:
     assert FakeTool(name="x").answer == "ok"
 

@@ -7,6 +7,7 @@ that machine is the loop in this process or follows the run of another one throu
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Final, Literal, TypeAlias
+from weakref import finalize
 
 from midstream.api.turn import Turn
 from midstream.app.headless import Asking, Given, go_on
@@ -43,7 +44,7 @@ class RunHandle:
     """A run, here or in another process. Made by an `Engine`.
 
     Every method may be called from any task of the engine's loop. Cancelling a call never harms the
-    run: what was said is said.
+    run: what was said is said. A run of another process is followed as long as somebody has its handle.
     """
 
     def __init__(
@@ -56,6 +57,9 @@ class RunHandle:
         self._local = local
         self._forked = forked
         self._end: RunFailed | RunStopped | None = None
+        if isinstance(machine, RemoteMachine):
+            # A server that gets a handle for each request would have as many followers of one run.
+            finalize(self, machine.let_go).atexit = False
 
     def __repr__(self) -> str:
         return f"<RunHandle {self.id} {self.status}>"
@@ -348,7 +352,7 @@ class RunHandle:
             through_approvals: go on where only a person's decision is waited for (an approval, a budget,
                 what became of a call that a crash cut), until somebody has given it.
         """
-        return Turn(self._machine, since, through_approvals=through_approvals)
+        return Turn(self, self._machine, since, through_approvals=through_approvals)
 
     async def close(self) -> None:
         """Follow a run of another process no more. A run of this one goes on as it is."""

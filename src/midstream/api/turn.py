@@ -26,11 +26,13 @@ class Turn:
 
     def __init__(
         self,
+        handle: object | None,
         machine: WorkflowStateMachine | RemoteMachine,
         since: int | None,
         *,
         through_approvals: bool,
     ) -> None:
+        self._handle = handle  # without one a run of another process is followed no more
         self._through_approvals = through_approvals
         self._since = machine.run.seq if since is None else since
         self._machine = machine
@@ -56,6 +58,7 @@ class Turn:
         assert self._reading is not None
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
+        self._handle = None
 
     async def __aiter__(self) -> AsyncGenerator[Envelope]:
         """Yield the facts since, in order, and the notices as they come.

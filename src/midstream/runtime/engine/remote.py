@@ -147,12 +147,20 @@ class RemoteMachine:
 
     async def aclose(self) -> None:
         """Follow the run no more; it goes on. May be called twice."""
-        self._is_closed = True
-        for task in (self._task, self._live):
-            task.cancel()
+        self._cancel()
         await asyncio.gather(self._task, self._live, return_exceptions=True)
         self._end_streams()
         self._wake()
+
+    def let_go(self) -> None:
+        """Have the run followed no more, from whatever thread, and do not wait for that."""
+        with contextlib.suppress(RuntimeError):  # its loop is closed, and so is this
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        self._is_closed = True
+        for task in (self._task, self._live):
+            task.cancel()
 
     # --- what a person does with it -------------------------------------------------------------
 
