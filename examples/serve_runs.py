@@ -41,7 +41,7 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     async with midstream.open(journal="runs.db", trust=False, permissions="plan") as engine:
         for status in ("running", "waiting"):
             for left in await engine.runs(status=status, limit=None):
-                await engine.resume(left.id)
+                await engine.take(left.id)  # with `--workers 2` another process may have it
         yield
 
 

@@ -103,6 +103,24 @@ async def test_a_run_goes_on_after_its_process_with_the_workflow_given_again(her
     assert again.run.visits["write"] == 1, "what had been done is not done again"
 
 
+async def test_the_same_key_again_goes_on_with_the_workflow_that_is_given_with_it(
+    here: Place,
+) -> None:
+    gate = Gate()
+    first = await here.engine("An old pond", says("...", gate=gate))
+    run = await first.start(haiku(), "rain", key="k")
+    await gate.reached()
+    await first.close()
+
+    second = await here.engine(verdict(True))
+    with pytest.raises(midstream.UserMistake, match="built in code"):
+        await second.take(run.id)
+    again = await second.start(haiku(), "rain", key="k")
+    assert again.id == run.id
+    assert await again.wait() == "An old pond"
+    assert again.run.visits["write"] == 1, "what had been done is not done again"
+
+
 async def test_a_function_that_has_changed_is_told_before_anything_goes_on(here: Place) -> None:
     first = await here.engine(asks("Sure?"))
 
@@ -125,7 +143,7 @@ async def test_a_function_that_has_changed_is_told_before_anything_goes_on(here:
     await first.close()
 
     second = await here.engine("Yes.")
-    with pytest.raises(midstream.DefinitionDiffers):
+    with pytest.raises(midstream.DefinitionDiffers, match='choice="new"'):
         await second.resume(run.id, new)
     again = await second.resume(run.id, new, choice="new")
     await again.say("yes")

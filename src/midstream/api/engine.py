@@ -257,7 +257,8 @@ class Engine:
             handlers: the functions of a workflow that is no file, by name. It goes on in a later
                 process only where they are given to `resume` again.
             key: makes the call repeatable: the same key again, in this folder, gives the run that was
-                begun with it, as `take` does, whatever else is said.
+                begun with it, as `take` does, whatever else is said. One that no process runs goes on
+                with the `midstream.Workflow`, or the `handlers`, given this time.
             source: who starts it and says its input or first line, for the record.
             queue: it begins, and workers that serve the queue of this name (`default`) go on with it; the
                 handle follows it. The journal has to be one that workers share.
@@ -265,6 +266,8 @@ class Engine:
         Raises, once awaited:
             UserMistake: there is no such workflow, the input does not fit it, or workers cannot have it.
             AuthorMistake: it has problems; the message lists all of them.
+            DefinitionDiffers: the run that was begun with the key would go on, but its workflow has
+                changed; see `resume`.
         """
 
         async def begin(id: str | None) -> RunHandle:
@@ -287,7 +290,13 @@ class Engine:
                 self._built[machine.id] = definition, found or _script({})
             return self._handle(machine)
 
-        starting = partial(self._started, begin, input, key=key, source=source, queue=queue)
+        async def again(id: str) -> RunHandle:
+            if queue is not None:
+                return await self.get(id)
+            flow = workflow if isinstance(workflow, Workflow) else None
+            return await self.take(id, flow, handlers=handlers)
+
+        starting = partial(self._started, begin, again, input, key=key, source=source, queue=queue)
         return Begun(starting, _stopped)
 
     def run_id(self, key: str) -> str:
@@ -354,7 +363,15 @@ class Engine:
         self._followed = {each for each in self._followed if not each.is_closed} | {followed}
         return self._handle(followed)
 
-    async def take(self, id: str, *, choice: Choice = "ask", here: bool = False) -> RunHandle:
+    async def take(
+        self,
+        id: str,
+        workflow: Workflow | None = None,
+        *,
+        choice: Choice = "ask",
+        handlers: Mapping[str, Handler] | None = None,
+        here: bool = False,
+    ) -> RunHandle:
         """Return a run that can be talked to: as `get` does; one that no process runs goes on here.
 
         One of a folder of another machine, or with which a worker goes on once something is sent to it,
@@ -362,7 +379,7 @@ class Engine:
 
         Args:
             id: its id, the beginning of it, or its name.
-            choice: as of `resume`.
+            workflow, choice, handlers: as of `resume`.
             here: whether it goes on here though a worker would go on with it.
 
         Raises:
@@ -374,7 +391,7 @@ class Engine:
         is_left = not kept.summary.is_over and not self._info(kept).is_running
         if is_left and is_of_host(store, kept) and (here or not await is_served(store, kept.id)):
             try:
-                return await self.resume(kept.id, choice=choice)
+                return await self.resume(kept.id, workflow, choice=choice, handlers=handlers)
             except RunOwned:
                 pass  # another process was faster
         return await self.get(kept.id)
@@ -500,6 +517,7 @@ class Engine:
     async def _started(
         self,
         begin: Callable[[str | None], Awaitable[RunHandle]],
+        again: Callable[[str], Awaitable[RunHandle]],
         input: Json,
         *,
         key: str | None,
@@ -515,7 +533,7 @@ class Engine:
             said = f"{id}-first"
             # The claim is by process: two calls of ours would both get it.
             async with self._doors.setdefault(id, asyncio.Lock()):
-                run = await self._begun_once(begin, id, stays=queue is not None)
+                run = await self._begun_once(begin, again, id)
         line = _line_of(definition_of(run.run), input)
         if line is not None and said not in run.run.inbox.lines:
             if queue is None:
@@ -524,19 +542,19 @@ class Engine:
         return run
 
     async def _begun_once(
-        self, begin: Callable[[str | None], Awaitable[RunHandle]], id: str, *, stays: bool
+        self,
+        begin: Callable[[str | None], Awaitable[RunHandle]],
+        again: Callable[[str], Awaitable[RunHandle]],
+        id: str,
     ) -> RunHandle:
-        """Return the run of this id: one that has begun, here or in another process, else a new one.
-
-        `stays`: one that has begun does not go on here.
-        """
+        """Return the run of this id: one that has begun, here or in another process, else a new one."""
         while await self.local.store.run(id) is None:
             try:
                 return await begin(id)
             except (RunOwned, JournalMoved):
                 # Its first fact is on its way, or its process has died before it.
                 await self.local.store.changed(_FIRST_FACT_S)
-        return await (self.get(id) if stays else self.take(id))
+        return await again(id)
 
     def _handle(self, machine: WorkflowStateMachine | RemoteMachine) -> RunHandle:
         return RunHandle(machine, self.local, self.fork)

@@ -112,7 +112,10 @@ async def take_up(
             run=id,
             changes=differences,
             hint=f"Go on with the old copy (midstream resume {id} --old) or with what it is now "
-            f"(--new), or end it: midstream stop {id}.",
+            f"(--new), or end it: midstream stop {id}."
+            if built is None
+            else 'Go on with what it is now: Engine.resume(id, workflow, choice="new"), or end it: '
+            f"midstream stop {id}.",
         )
     if choice == "old":
         if is_of_import:
