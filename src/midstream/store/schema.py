@@ -169,13 +169,6 @@ def refuse_newer(format: int, path: Path) -> None:
         )
 
 
-def limit(connection: apsw.Connection, max_bytes: int) -> None:
-    """Let a writing connection grow the file to so many bytes at most; never less than it has."""
-    ((page,),) = connection.execute("pragma page_size").fetchall()
-    assert isinstance(page, int)
-    connection.execute(f"pragma max_page_count={max(max_bytes // page, 1)}").fetchall()
-
-
 def trouble(error: apsw.Error, path: Path, *, is_writing: bool = False) -> MidstreamError:
     """Return what SQLite's error means for a person."""
     match error:

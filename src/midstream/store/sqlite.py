@@ -36,7 +36,7 @@ from midstream.runtime.storage import (
     still_named,
 )
 from midstream.store import facts as journal
-from midstream.store import rows, schema
+from midstream.store import rows
 from midstream.store.blob_store import FileBlobStore
 from midstream.store.commit_watch import ANY, Watch
 from midstream.store.file_guard import Guard
@@ -326,10 +326,6 @@ class SqliteStore:
     async def changed(self, timeout_s: float, runs: Collection[str] | None = None) -> None:
         """Return once anything may have been written by anybody since the last call, or in time."""
         await self._watch.changed(timeout_s, (ANY,))
-
-    async def set_quota(self, max_bytes: int) -> None:
-        """Let the file grow to so many bytes; it keeps what it has. More is refused (JournalFull)."""
-        await self._writer.submit(partial(schema.limit, max_bytes=max_bytes))
 
     async def aclose(self) -> None:
         """Let go of every run and close."""
