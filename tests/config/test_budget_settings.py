@@ -20,7 +20,9 @@ def manager(tmp_path: Path, user: Json, workspace: Json = None) -> ConfigManager
     (place / ".midstream" / "application.json").write_text(json.dumps(workspace or {}))
     environ = {"MIDSTREAM_CONFIG_HOME": str(tmp_path / "home")}
     grant = session_grant(TrustStore(tmp_path / "state").status(place))
-    return ConfigManager(place, grant=grant, environ=environ)
+    config = ConfigManager(place, environ=environ)
+    config.trust(grant)
+    return config
 
 
 def test_without_one_runs_use_what_their_workflows_say(tmp_path: Path) -> None:

@@ -130,7 +130,10 @@ def manager(folder: Path, user: str, workspace: str | None = None) -> ConfigMana
         path.write_text(workspace, encoding="utf-8")
         grant = session_grant(TrustStore(folder / "state").status(work))
     environ = {"MIDSTREAM_CONFIG_HOME": str(home), "MIDSTREAM_STATE_HOME": str(folder / "state")}
-    return ConfigManager(work, grant=grant, environ=environ)
+    config = ConfigManager(work, environ=environ)
+    if grant is not None:
+        config.trust(grant)
+    return config
 
 
 def test_without_settings_the_mode_is_ask_and_there_are_no_rules(tmp_path: Path) -> None:

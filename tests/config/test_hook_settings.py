@@ -146,7 +146,10 @@ def config_of(folder: Path, *, is_trusted: bool) -> ConfigManager:
     (place / ".midstream/hooks/guard.sh").write_text("exit 2")
     store = TrustStore(folder / "state")
     grant = store.grant(store.status(place)) if is_trusted else None
-    return ConfigManager(place, grant=grant, environ=environ)
+    config = ConfigManager(place, environ=environ)
+    if grant is not None:
+        config.trust(grant)
+    return config
 
 
 def test_a_workspaces_hooks_count_once_it_is_trusted_and_run_after_the_users(

@@ -116,7 +116,10 @@ def config_of(folder: Path, user: str, workspace: str, *, is_trusted: bool) -> C
     (place / ".midstream" / "application.json").write_text(workspace)
     store = TrustStore(folder / "state")
     grant = store.grant(store.status(place)) if is_trusted else None
-    return ConfigManager(place, grant=grant, environ=environ)
+    config = ConfigManager(place, environ=environ)
+    if grant is not None:
+        config.trust(grant)
+    return config
 
 
 USER = '{"mcpServers": {"mine": {"command": "own"}, "both": {"command": "own"}}}'

@@ -390,7 +390,7 @@ class Switching:
 
     def _set_mode(self, mode: Mode) -> None:
         self.mode = mode
-        self._config.set_mode(mode, save=False)
+        self._config.set_mode(mode)
         if (machine := self.active()) is not None:
             self.ui.turned_to(machine.run.id, ())
         self.ui.refresh()

@@ -145,7 +145,6 @@ class ConfigManager:
 
     Args:
         workspace: the folder midstream works in.
-        grant: the right to read the workspace's `.midstream`; None leaves it alone.
         mode: what the command line said; None where it said nothing.
         model: the same.
         environ: the environment; the process's own by default.
@@ -163,7 +162,6 @@ class ConfigManager:
         self,
         workspace: Path,
         *,
-        grant: Grant | None = None,
         mode: str | None = None,
         model: str | None = None,
         environ: Mapping[str, str] | None = None,
@@ -186,8 +184,6 @@ class ConfigManager:
         self._said: dict[Layer, tuple[str, dict[str, str]]] = {}
         self._read_layer("built-in", BUILT_IN / SETTINGS)
         self._read_layer("user", self.user_file)
-        if grant is not None:
-            self.trust(grant)
         if env.get("MIDSTREAM_MODEL", "").strip():
             chosen = env["MIDSTREAM_MODEL"].strip()
             self._said["environment"] = ("MIDSTREAM_MODEL", dict(for_every_level(chosen)))
@@ -385,20 +381,9 @@ class ConfigManager:
         mode = self._said.get("user", ("", {}))[1].get(CURRENT_MODE)
         return None if mode is None else Mode.parse(mode)
 
-    def set_mode(self, mode: str | Mode, *, save: bool = True) -> str:
-        """Change the mode and write it to the user's application.json; return a notice, or "".
-
-        The mode of this session changes in any case: a full disk is no reason to be stuck in a
-        workflow. What could not be written, or will not count at the next start, the notice says;
-        the file is then as it was. Comments and other keys of the file stay. Waits for the disk:
-        call it off the loop.
-
-        Raises:
-            UserMistake: the text is not of the form `type:name`; nothing changed.
-        """
-        wanted = Mode.parse(mode) if isinstance(mode, str) else mode
-        self._said["this session"][1][CURRENT_MODE] = str(wanted)
-        return self.save_mode(wanted) if save else ""
+    def set_mode(self, mode: Mode) -> None:
+        """Change the mode in this session."""
+        self._said["this session"][1][CURRENT_MODE] = str(mode)
 
     def use_model(self, model: str | None, level: str | None = None) -> None:
         """Use one model for every level, or for one, in this session; None: what the layers below say."""
@@ -451,9 +436,11 @@ class ConfigManager:
         return Setting(key=key, value=settings[key], layer=layer, source=source, hidden=hidden)
 
     def save_mode(self, mode: Mode | None) -> str:
-        """Write a mode to the user's file, or take out the one there (None); see `set_mode`.
+        """Write a mode to the user's file, or take out the one there (None); return a notice, or "".
 
-        The mode of this session stays as it is.
+        The mode of this session stays as it is. What could not be written, or will not count at the next
+        start, the notice says; the file is then as it was. Comments and other keys of the file stay. Waits
+        for the disk: call it off the loop.
         """
         file = shown_path(self.user_file)
         stays = "" if mode is None else f"The mode is {mode} until you leave: "
