@@ -266,7 +266,7 @@ def _turns(
             people[run] = user_name(os.environ) if placed is None else placed.user
         return people[run]
 
-    admit = store.admit if isinstance(store, Pool) else Supplies().admit
+    admit = store.admit if isinstance(store, Pool) else Supplies(clock.now).admit
     return RateLimits(config.rates, admit, person=person, clock=clock, environ=os.environ).turn
 
 

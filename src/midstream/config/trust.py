@@ -366,7 +366,7 @@ def _changes(kept: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, .
 
 
 def _active_files(
-    folder: Path, below: Sequence[str] = ()
+    folder: Path, below: Sequence[str]
 ) -> tuple[tuple[ActiveFile, ...], tuple[str, ...]]:
     """Return the active files, sorted by name, and what is left out with the reason.
 

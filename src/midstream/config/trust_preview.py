@@ -159,12 +159,7 @@ def _words(node: Node) -> str:
 
 def _named(node: Node, wanted: str) -> Iterator[str]:
     """Yield the texts that stand under a key, however deep."""
-    for key, member in node.members.items():
-        if key == wanted and member.node.kind == "string":
-            yield member.node.value
-        yield from _named(member.node, wanted)
-    for item in node.items:
-        yield from _named(item, wanted)
+    yield from (each.value for each in _under(node, wanted) if each.kind == "string")
 
 
 def _under(node: Node, wanted: str) -> Iterator[Node]:

@@ -7,7 +7,6 @@ consoles, of a crash (`die`) and of what comes after it need no disk.
 import contextlib
 import hashlib
 import math
-import time
 from collections.abc import (
     AsyncGenerator,
     Callable,
@@ -490,7 +489,7 @@ class MemoryStore:
 class Supplies:
     """How much is left of what is given out at a rate, in this process; see `storage.Pool.admit`."""
 
-    def __init__(self, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._left: dict[str, tuple[float, float]] = {}
 

@@ -322,12 +322,10 @@ class ToolsContract(Contract):
     """
 
     @staticmethod
-    def context(workspace: Path, heard: list[str] | None = None) -> ToolContext:
+    def context(workspace: Path) -> ToolContext:
         """Return what a running tool may use."""
-        said: list[str] = [] if heard is None else heard
-        return ToolContext(
-            workspace=workspace, run="r", agent="a", stop=asyncio.Event(), progress=said.append
-        )
+        stop, said = asyncio.Event(), list[str]()
+        return ToolContext(workspace=workspace, run="r", agent="a", stop=stop, progress=said.append)
 
     async def test_every_tool_is_listed_by_its_name(self, tools: Tools) -> None:
         for name, spec in tools.specs().items():
