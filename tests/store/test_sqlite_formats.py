@@ -26,8 +26,7 @@ from midstream.core.run import Run
 from midstream.language.errors import JournalDamaged, JournalTooNew
 from midstream.language.names import Json
 from midstream.runtime.storage import Mail
-from midstream.store import encoding, schema
-from midstream.store import facts as journal
+from midstream.store import chains, encoding, schema
 from midstream.store.encoding import body_of
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact, facts
@@ -58,7 +57,7 @@ CHECKSUMS = {
     "12/export.jsonl": "75bad8ec22fc5783250f2baabbb67c5e60d07a0a72c750f80eb847d40f5c103d",
     "12/journal.sql": "fa83bf65286728cd192f2e9cc8584675d3bee5b8151cea7d0e0045801e39a4a9",
 }
-"""What was released, in SHA-256. Lines are added here and never changed: old journals stay as they are."""
+"""What was released, in SHA-256. Lines are added here and never changed: old chainss stay as they are."""
 
 
 def in_older_words(envelope: Envelope) -> bytes:
@@ -73,7 +72,7 @@ def in_todays_words(fact: dict[str, object]) -> dict[str, object]:
 async def older(path: Path) -> None:
     """Make a journal of format 0, which never was, of three facts."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (journal, schema, formats):
+        for module in (chains, schema, formats):
             patch.setattr(module, "FORMAT", 0)
         patch.setattr(encoding, "body_of", in_older_words)
         async with opened(path) as store:

@@ -5,31 +5,30 @@ fact that is missing or is not what was written.
 """
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from itertools import islice, product
 from typing import Any
 
 import apsw
 import msgspec
 
-from midstream.core.codec import FIRST, FORMAT, Undecodable, chained
-from midstream.core.formats import fact_of
+from midstream.core.codec import FIRST
 from midstream.core.notices import Envelope
 from midstream.runtime.storage import KINDS, RunKind
-from midstream.store.encoding import bodies_of, marked, seal
+from midstream.store.chains import Append, Begun, Kept, Piece, Tip, begun, walked
+from midstream.store.encoding import seal
 from midstream.store.owners import Owners
 from midstream.store.refusals import (
     damaged,
     elsewhere,
     moved,
     no_such_run,
-    nothing_by_then,
-    nothing_to_adopt,
     taken,
 )
 from midstream.store.schema import KIND, NAME, STANDING, WORKSPACE, WRITTEN_AT
-from midstream.views.listing import ACTIVE, ENDED, Standing, Summary, named_like, summarised
+from midstream.views.listing import ACTIVE, ENDED, Standing, Summary, named_like
 
 _SUMMARY = msgspec.json.Decoder(Summary)
 _ENCODER = msgspec.json.Encoder()
@@ -47,14 +46,6 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     parent_seq: int = 0
     is_foreign: bool = False
     is_whole: bool = True
-
-
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact as it was read and found whole. `ends`: it is the last one of its append."""
-
-    envelope: Envelope
-    checksum: bytes
-    ends: bool
 
 
 # Judged where the rows are: of a thousand runs elsewhere no line is read. What is damaged is of nowhere.
@@ -96,25 +87,6 @@ def listing(
     entries of the pieces are merged, and only the rows of the page are read. Without a folder that is
     done for each folder there is.
     """
-    wanted = (workspace, kind, status, after, limit)
-    try:
-        return _listing(connection, *wanted, source="runs indexed by runs_here")
-    except apsw.CorruptError:
-        # An index that cannot be read hides no run: the rows are looked through.
-        return _listing(connection, *wanted, source="runs not indexed")
-
-
-def _listing(
-    connection: apsw.Connection,
-    workspace: str | None,
-    kind: RunKind | None,
-    status: Collection[Standing] | None,
-    after: tuple[float, str] | None,
-    limit: int,
-    *,
-    source: str,
-) -> list[Head]:
-    folders = {workspace, ""} if workspace is not None else _folders(connection, source)
     kinds = KINDS if kind is None else (kind,)
     standings = {*ACTIVE, *ENDED} if status is None else set(status)
     before, behind = "true", tuple[Any, ...]()
@@ -122,18 +94,27 @@ def _listing(
         # By the first condition the place is found in the index: it does not understand the second.
         before = f"{WRITTEN_AT}<=?4 and ({WRITTEN_AT}, id)<(?4, ?5)"
         behind = (int(Decimal(repr(after[0])).scaleb(6)), after[1])
-    query = (
-        f"select {WRITTEN_AT}, cast(id as blob), number from {source}"  # nosec B608  # columns of ours
-        f" where {WORKSPACE}=?1 and {KIND}=?2 and {STANDING}=?3 and {before}"
-        f" order by {WRITTEN_AT} desc, id desc limit ?{4 + len(behind)}"
-    )
-    pieces: list[list[Any]] = [
-        connection.execute(query, (*piece, *behind, limit)).fetchall()
-        for piece in product(folders, kinds, standings)
-    ]
-    newest = islice(heapq.merge(*pieces, key=_when, reverse=True), limit)
-    found = (head_numbered(connection, number) for _, _, number in newest)
-    return [head for head in found if head is not None]
+
+    def page(source: str) -> list[Head]:
+        folders = {workspace, ""} if workspace is not None else _folders(connection, source)
+        query = (
+            f"select {WRITTEN_AT}, cast(id as blob), number from {source}"  # nosec B608  # columns of ours
+            f" where {WORKSPACE}=?1 and {KIND}=?2 and {STANDING}=?3 and {before}"
+            f" order by {WRITTEN_AT} desc, id desc limit ?{4 + len(behind)}"
+        )
+        pieces: list[list[Any]] = [
+            connection.execute(query, (*piece, *behind, limit)).fetchall()
+            for piece in product(folders, kinds, standings)
+        ]
+        newest = islice(heapq.merge(*pieces, key=_when, reverse=True), limit)
+        found = (head_numbered(connection, number) for _, _, number in newest)
+        return [head for head in found if head is not None]
+
+    try:
+        return page("runs indexed by runs_here")
+    except apsw.CorruptError:
+        # An index that cannot be read hides no run: the rows are looked through.
+        return page("runs not indexed")
 
 
 def _when(entry: Sequence[Any]) -> tuple[int, bytes]:
@@ -220,89 +201,59 @@ def _written_at(summary: bytes) -> float:
         return 0.0
 
 
-class Append:
-    """Facts on their way into the journal. The checks come before anything is written.
+def append(connection: apsw.Connection, append: Append, owners: Owners) -> None:
+    """Append to a run. Raises JournalMoved, JournalDamaged before anything is written."""
+    run = append.run
+    head = head_of(connection, run, expected=append.expected > 0)
+    kept = 0 if head is None else head.seq
+    if head is not None and not head.is_whole:
+        raise damaged(run, kept + 1, "the row of the run is not what was written")
+    if kept != append.expected:
+        raise moved(run, kept, append.expected)
+    owner = lease_of(connection, run)
+    if owner not in ("", owners.me) and owners.is_alive(owner):
+        raise elsewhere(run)
+    if append.facts:
+        _write(connection, append, head or _new_head(connection, run))
 
-    Args:
-        run: the run's id.
-        facts: what is appended.
-        expected: how many facts the run has before.
-        owners: says who lives; None for a run from elsewhere: it is new.
-        ends: of such a run, the positions at which its appends ended; None: it is foreign for ever.
-        begun: of such a run, the row of the fork it begins as.
-    """
 
-    def __init__(
-        self,
-        run: str,
-        facts: Iterable[Envelope],
-        *,
-        expected: int = 0,
-        owners: Owners | None,
-        ends: Collection[int] | None = None,
-        begun: Head | None = None,
-    ) -> None:
-        self._run = run
-        self._facts = tuple(facts)
-        self._expected = expected if begun is None else begun.seq
-        self._owners = owners
-        self._ends = None if ends is None else frozenset(ends)
-        self._begun = begun
-        self._bodies: list[bytes] = []
+def adopt(connection: apsw.Connection, append: Append, begun: Begun | None) -> None:
+    """Make a run that comes from elsewhere. Raises UserMistake where its id is taken."""
+    head = _begun_head(connection, append.run, begun)
+    if append.facts:
+        _write(connection, append, head)
 
-    def prepare(self) -> None:
-        """Turn the facts into bytes; the journal is not locked meanwhile."""
-        if self._owners is None and not self._facts and self._begun is None:
-            raise nothing_to_adopt(self._run)
-        self._bodies = bodies_of(self._run, self._expected, self._facts)
 
-    def __call__(self, connection: apsw.Connection) -> None:
-        """Append. Raises JournalMoved, JournalDamaged, UserMistake where an imported run's id is taken."""
-        head = self._begun
-        if self._owners is None:
-            refuse_taken(connection, self._run)
-            if head is not None:
-                number = _new_head(connection, self._run).number
-                head = msgspec.structs.replace(head, number=number, id=self._run)
-                keep_head(connection, head)
-        else:
-            head = head_of(connection, self._run, expected=self._expected > 0)
-            self._refuse_moved(connection, head, self._owners)
-        if self._facts:
-            self._write(connection, head or _new_head(connection, self._run))
+def begin_fork(connection: apsw.Connection, id: str, begun: Begun) -> int:
+    """Make a run that begins with a prefix of another; return how many facts it has."""
+    return _begun_head(connection, id, begun).seq
 
-    def _refuse_moved(self, connection: apsw.Connection, head: Head | None, owners: Owners) -> None:
-        run, kept = self._run, 0 if head is None else head.seq
-        if head is not None and not head.is_whole:
-            raise damaged(run, kept + 1, "the row of the run is not what was written")
-        if kept != self._expected:
-            raise moved(run, kept, self._expected)
-        owner = lease_of(connection, run)
-        if owner not in ("", owners.me) and owners.is_alive(owner):
-            raise elsewhere(run)
 
-    def _write(self, connection: apsw.Connection, head: Head) -> None:
-        """Write the facts. Foreign ones may be cut anywhere: each ends an append."""
-        is_foreign = self._owners is None and self._ends is None
-        seq, checksum, summary = head.seq, head.checksum, summary_of(head)
-        last = seq + len(self._facts)
-        rows = []
-        for envelope, body in zip(self._facts, self._bodies, strict=True):
-            seq += 1
-            is_end = self._ends is not None and seq in self._ends
-            at, ends = float(envelope.at), is_foreign or is_end or seq == last
-            checksum = chained(checksum, seq, at, marked(body, ends=ends, format=FORMAT))
-            rows.append((head.number, seq, at, body, checksum, int(ends), FORMAT))
-            summary = summarised(summary, envelope)
-        connection.executemany("insert into facts values(?,?,?,?,?,?,?)", rows)
-        grown = msgspec.structs.replace(
-            head,
-            seq=seq,
-            checksum=checksum,
-            summary=_ENCODER.encode(summary),
-            is_foreign=is_foreign or head.is_foreign,
-        )
-        keep_head(connection, grown)
+def _begun_head(connection: apsw.Connection, id: str, begun: Begun | None) -> Head:
+    """Make the row of a new run that begins with a prefix of another, or with nothing."""
+    if head_of(connection, id) is not None:
+        raise taken(id)
+    head = _new_head(connection, id)
+    if begun is not None:
+        head = _at(head, begun.tip, parent=begun.number, parent_seq=begun.tip.seq)
+        keep_head(connection, head)
+    return head
+
+
+def _at(head: Head, tip: Tip, **more: Any) -> Head:
+    """Return a run's row as it is at a tip."""
+    summary = _ENCODER.encode(tip.summary)
+    return msgspec.structs.replace(
+        head, seq=tip.seq, checksum=tip.checksum, summary=summary, **more
+    )
+
+
+def _write(connection: apsw.Connection, append: Append, head: Head) -> None:
+    rows, tip = append.on(Tip(head.seq, head.checksum, summary_of(head)))
+    connection.executemany(
+        "insert into facts values(?,?,?,?,?,?,?)", [(head.number, *row) for row in rows]
+    )
+    keep_head(connection, _at(head, tip, is_foreign=append.is_foreign or head.is_foreign))
 
 
 def _new_head(connection: apsw.Connection, run: str) -> Head:
@@ -340,13 +291,8 @@ def read(connection: apsw.Connection, run: str, after: int, upto: int | None) ->
     return [kept.envelope for kept in _verified(connection, head, run, max(after, 0), upto)]
 
 
-def prefix(connection: apsw.Connection, source: str, at: int) -> Head:
-    """Return the row of a fork to be: the longest beginning of a run that cuts no append.
-
-    Args:
-        connection: one that reads.
-        source: the run.
-        at: how many facts of it the fork has at most.
+def prefix(connection: apsw.Connection, source: str, at: int) -> Begun:
+    """Return the longest beginning of a run that cuts no append and has `at` facts at most.
 
     Raises:
         UserMistake: there is no such run, or no such beginning.
@@ -355,21 +301,7 @@ def prefix(connection: apsw.Connection, source: str, at: int) -> Head:
     head = head_of(connection, source, expected=True)
     if head is None:
         raise no_such_run(source)
-    summary, whole = Summary(), None
-    for seq, kept in enumerate(_verified(connection, head, source, 0, max(at, 0)), 1):
-        summary = summarised(summary, kept.envelope)
-        if kept.ends:
-            whole = (seq, kept.checksum, summary)
-    if whole is None:
-        raise nothing_by_then(source, at)
-    seq, checksum, summary = whole
-    return Head(
-        seq=seq,
-        checksum=checksum,
-        summary=_ENCODER.encode(summary),
-        parent=head.number,
-        parent_seq=seq,
-    )
+    return begun(source, at, head.number, _verified(connection, head, source, 0, max(at, 0)))
 
 
 def append_ends(connection: apsw.Connection, run: str, after: int) -> list[int]:
@@ -381,20 +313,6 @@ def append_ends(connection: apsw.Connection, run: str, after: int) -> list[int]:
     return [kept.envelope.seq or 0 for kept in read if kept.ends]
 
 
-def begin_fork(connection: apsw.Connection, id: str, begun: Head) -> int:
-    """Make a run that begins with a prefix of another; return how many facts it has."""
-    refuse_taken(connection, id)
-    number = _new_head(connection, id).number
-    keep_head(connection, msgspec.structs.replace(begun, number=number, id=id))
-    return begun.seq
-
-
-def refuse_taken(connection: apsw.Connection, id: str) -> None:
-    """Raise UserMistake where a run of that id is there."""
-    if head_of(connection, id) is not None:
-        raise taken(id)
-
-
 def _verified(
     connection: apsw.Connection, head: Head, run: str, after: int, upto: int | None
 ) -> Iterator[Kept]:
@@ -404,22 +322,13 @@ def _verified(
     end = (upto if upto is not None else 1 << 62) if not head.is_whole else head.seq
     if upto is not None:
         end = min(end, upto)
-    before = FIRST
-    seq = after
+    before, seq = FIRST, after
+    rows, checksum_at = partial(_rows, connection), partial(_checksum_at, connection)
     try:
         pieces = _pieces(connection, head, end)
-        if after:
-            before = _checksum_at(connection, pieces, after)
-        for number, first, last in pieces:
-            for row in connection.execute(
-                "select seq, at, body, checksum, ends, format from facts"
-                " where run=? and seq>? and seq<=? order by seq",
-                (number, max(first - 1, after), last),
-            ):
-                seq += 1
-                kept = kept_fact(run, seq, before, row)
-                before = kept.checksum
-                yield kept
+        for kept in walked(run, pieces, after, rows, checksum_at):
+            before, seq = kept.checksum, seq + 1
+            yield kept
     except (apsw.CorruptError, UnicodeDecodeError) as error:
         raise damaged(run, seq + 1, str(error)) from error
     if not head.is_whole:
@@ -432,9 +341,9 @@ def _verified(
             raise damaged(run, seq, "it is not the one the run ended with")
 
 
-def _pieces(connection: apsw.Connection, head: Head, end: int) -> list[tuple[int, int, int]]:
+def _pieces(connection: apsw.Connection, head: Head, end: int) -> list[Piece]:
     """Return (run number, first, last) for where a run's facts are, the oldest piece first."""
-    found: list[tuple[int, int, int]] = []
+    found: list[Piece] = []
     number, parent, parent_seq = head.number, head.parent, head.parent_seq
     while True:
         first = parent_seq + 1 if parent is not None else 1
@@ -456,30 +365,16 @@ def _pieces(connection: apsw.Connection, head: Head, end: int) -> list[tuple[int
     return found[::-1]
 
 
-def _checksum_at(
-    connection: apsw.Connection, pieces: Sequence[tuple[int, int, int]], seq: int
-) -> bytes:
-    for number, first, last in pieces:
-        if first <= seq <= last:
-            rows = connection.execute(
-                "select checksum from facts where run=? and seq=?", (number, seq)
-            ).fetchall()
-            return bytes(rows[0][0]) if rows and isinstance(rows[0][0], bytes) else FIRST
-    return FIRST
+def _rows(connection: apsw.Connection, number: int, after: int, upto: int) -> apsw.Cursor:
+    return connection.execute(
+        "select seq, at, body, checksum, ends, format from facts"
+        " where run=? and seq>? and seq<=? order by seq",
+        (number, after, upto),
+    )
 
 
-def kept_fact(run: str, seq: int, before: bytes, row: Sequence[Any]) -> Kept:
-    """Return a fact from its row (seq, at, body, checksum, ends, format), or raise JournalDamaged."""
-    found, at, body, checksum, ends, format = row
-    if found != seq:
-        raise damaged(run, seq, "it is missing")
-    try:
-        covered = marked(body, ends=ends, format=format)
-        if chained(before, seq, at, covered) != checksum:
-            raise damaged(run, seq, "its checksum is wrong")
-        event = fact_of(body, format)
-    except (TypeError, ValueError) as error:
-        why = str(error) if isinstance(error, Undecodable) else "it is not what was written"
-        raise damaged(run, seq, why) from error
-    envelope = Envelope(run=run, at=at, event=event, seq=seq)
-    return Kept(envelope=envelope, checksum=checksum, ends=bool(ends))
+def _checksum_at(connection: apsw.Connection, number: int, seq: int) -> bytes:
+    rows = connection.execute(
+        "select checksum from facts where run=? and seq=?", (number, seq)
+    ).fetchall()
+    return bytes(rows[0][0]) if rows and isinstance(rows[0][0], bytes) else FIRST

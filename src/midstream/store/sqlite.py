@@ -38,6 +38,7 @@ from midstream.runtime.storage import (
 from midstream.store import facts as journal
 from midstream.store import rows
 from midstream.store.blob_store import FileBlobStore
+from midstream.store.chains import Append, Begun
 from midstream.store.commit_watch import ANY, Watch
 from midstream.store.file_guard import Guard
 from midstream.store.owners import Owners
@@ -121,8 +122,9 @@ class SqliteStore:
 
     async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
         """Keep the facts after position `expected`. See `midstream.runtime.ports.Journal`."""
-        appending = journal.Append(run, facts, expected=expected, owners=self._owners)
-        await self._writer.submit(appending, prepare=appending.prepare)
+        appending = Append(run, facts, expected=expected)
+        append = partial(journal.append, append=appending, owners=self._owners)
+        await self._writer.submit(append, prepare=appending.prepare)
         self._own.setdefault(run, []).extend(facts)
 
     async def read(self, run: str, after: int = 0, upto: int | None = None) -> list[Envelope]:
@@ -189,12 +191,14 @@ class SqliteStore:
         parent: tuple[str, int] | None = None,
     ) -> None:
         """Keep a run that comes from elsewhere."""
-        begun: journal.Head | None = None
+        begun: Begun | None = None
         if parent is not None:
             read = partial(journal.prefix, source=parent[0], at=parent[1])
             begun = await self._reader.submit(read)
-        adopting = journal.Append(id, facts, owners=None, ends=appends, begun=begun)
-        await self._writer.submit(adopting, prepare=adopting.prepare)
+        expected = 0 if begun is None else begun.tip.seq
+        adopting = Append(id, facts, expected=expected, is_new=True, ends=appends)
+        adopt = partial(journal.adopt, append=adopting, begun=begun)
+        await self._writer.submit(adopt, prepare=adopting.prepare)
 
     async def forget(self, run: str) -> None:
         """Delete a run that has ended."""

@@ -6,23 +6,22 @@ checksum of the last fact, and tried again. Whatever else is done meanwhile, a r
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import msgspec
 import psycopg
 
-from midstream.core.codec import FIRST, FORMAT, chained
-from midstream.core.notices import Envelope
+from midstream.core.codec import FIRST
 from midstream.language.errors import JournalFull, MidstreamError
-from midstream.store.encoding import bodies_of, marked
+from midstream.store.chains import Append, Begun, FactRow, Tip
 from midstream.store.postgres import link as links
-from midstream.store.postgres.keeping import FactRow, Move, Tip, keep
+from midstream.store.postgres.keeping import Move, keep
 from midstream.store.postgres.link import Connection, Link, explained, is_away, texts
-from midstream.store.postgres.reading import FORK, Begun, fork_values
-from midstream.store.refusals import elsewhere, moved, nothing_to_adopt, parted, taken
+from midstream.store.postgres.reading import FORK, fork_values
+from midstream.store.refusals import elsewhere, moved, parted, taken
 from midstream.store.threads import Job
-from midstream.views.listing import Summary, summarised
+from midstream.views.listing import Summary
 
 NOBODY: Final = "-"
 """As an owner: a dead one's run was taken up and let go of again before anything was appended."""
@@ -35,49 +34,6 @@ TIPS: Final = 4096
 
 _PAUSE_S = 0.05
 _SUMMARY = msgspec.json.Decoder(Summary)
-
-
-class Append:
-    """Facts on their way into the journal.
-
-    Args:
-        run: the run's id.
-        facts: what is appended.
-        expected: how many facts the run has before.
-        is_new: they are a run from elsewhere.
-        ends: of such a run, the positions at which its appends ended; None: it is foreign for ever.
-    """
-
-    def __init__(
-        self,
-        run: str,
-        facts: Iterable[Envelope],
-        *,
-        expected: int = 0,
-        is_new: bool = False,
-        ends: Collection[int] | None = None,
-    ) -> None:
-        self.run = run
-        self.facts = tuple(facts)
-        self.expected = expected
-        self.is_new = is_new
-        self.is_foreign = is_new and ends is None
-        self.ends = frozenset(ends or ())
-        self.bodies: list[bytes] = []
-
-    def prepare(self) -> None:
-        """Turn the facts into bytes."""
-        if self.is_new and not self.facts and not self.expected:
-            raise nothing_to_adopt(self.run)
-        self.bodies = bodies_of(self.run, self.expected, self.facts)
-
-    def __call__(self, link: Link) -> None:
-        """Do nothing: appends are written together, by `Writing`."""
-
-    @property
-    def last(self) -> int:
-        """Return how many facts the run has after it."""
-        return self.expected + len(self.facts)
 
 
 class _Chain:
@@ -96,18 +52,11 @@ class _Chain:
 
     def on(self, tip: Tip) -> tuple[list[FactRow], Tip]:
         """Return the rows of the facts, and the tip after them."""
-        seq, checksum, summary = tip.seq, tip.checksum, tip.summary
         rows: list[FactRow] = []
         for append in self.appends:
-            for envelope, body in zip(append.facts, append.bodies, strict=True):
-                seq += 1
-                # Foreign facts may be cut anywhere: each ends an append.
-                at, is_end = float(envelope.at), seq == append.last or seq in append.ends
-                ends = append.is_foreign or is_end
-                checksum = chained(checksum, seq, at, marked(body, ends=ends, format=FORMAT))
-                rows.append((seq, at, body, checksum, ends, FORMAT))
-                summary = summarised(summary, envelope)
-        return rows, Tip(seq, checksum, summary)
+            more, tip = append.on(tip)
+            rows += more
+        return rows, tip
 
 
 _TIPS = "select id, seq, head, summary from midstream.runs where id = any(%(ids)s)"
@@ -337,10 +286,9 @@ def adopt_fork(link: Link, me: str, append: Append, begun: Begun) -> None:
     Raises:
         UserMistake: its id is taken.
     """
-    append.expected = begun.seq
     append.prepare()
     chain = _Chain([Job(append)])
-    tip = Tip(begun.seq, begun.checksum, begun.summary)
+    tip = begun.tip
     made = {append.run: chain.on(tip)}
 
     def work(connection: Connection) -> bool:

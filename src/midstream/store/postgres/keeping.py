@@ -6,11 +6,12 @@ of plain values: arrays take the client and the server twice as long.
 """
 
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from midstream.core.codec import FIRST, FORMAT
+from midstream.core.codec import FORMAT
+from midstream.store.chains import FactRow, Tip
 from midstream.store.postgres.link import Connection, texts
 from midstream.views.listing import Summary
 
@@ -18,17 +19,6 @@ FEW: Final = 8
 """Of how many facts at most an append is written as plain values."""
 
 _ENCODER = msgspec.json.Encoder()
-
-FactRow: TypeAlias = tuple[int, float, bytes, bytes, bool, int]
-"""seq, at, body, checksum, ends, format."""
-
-
-class Tip(msgspec.Struct, frozen=True):
-    """How far a run is: what the next fact is chained to."""
-
-    seq: int = 0
-    checksum: bytes = FIRST
-    summary: Summary = Summary()
 
 
 class Move(NamedTuple):

@@ -4,6 +4,7 @@ It stops at the first fact that is missing or is not what was written.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -11,10 +12,9 @@ import msgspec
 from midstream.core.codec import FIRST, FORMAT
 from midstream.core.notices import Envelope
 from midstream.language.errors import JournalTooNew
-from midstream.store.facts import Kept, kept_fact
-from midstream.store.postgres.link import Link, texts
-from midstream.store.refusals import damaged, no_such_run, nothing_by_then, taken
-from midstream.views.listing import Summary, summarised
+from midstream.store.chains import Begun, Kept, Piece, begun, walked
+from midstream.store.postgres.link import Link, Row, texts
+from midstream.store.refusals import damaged, no_such_run, taken
 
 _HEAD = """
 with recursive line as (
@@ -40,7 +40,7 @@ class _Line(msgspec.Struct, frozen=True):
     number: int
     seq: int
     checksum: bytes
-    pieces: tuple[tuple[int, int, int], ...]
+    pieces: tuple[Piece, ...]
 
 
 def _line_of(link: Link, run: str) -> _Line | None:
@@ -53,7 +53,7 @@ def _line_of(link: Link, run: str) -> _Line | None:
             f"Run {run} was written by a newer midstream (format {format}; this one knows {FORMAT}).",
             hint="Use the newer midstream.",
         )
-    pieces: list[tuple[int, int, int]] = []
+    pieces: list[Piece] = []
     end = seq
     for each, _, _, _, parent, parent_seq in rows:
         first = parent_seq + 1 if parent is not None else 1
@@ -77,38 +77,24 @@ def _verified(link: Link, line: _Line, run: str, after: int, upto: int | None) -
     if after >= end:
         return
     before, seq = FIRST, after
-    if after:
-        before = _checksum_at(link, line, after)
-    for number, first, last in line.pieces:
-        place = {"run": number, "after": max(first - 1, after), "upto": min(last, end)}
-        if place["after"] >= place["upto"]:
-            continue
-        for row in link.rows(_FACTS, place):
-            seq += 1
-            kept = kept_fact(run, seq, before, row)
-            before = kept.checksum
-            yield kept
+    pieces = [(number, first, min(last, end)) for number, first, last in line.pieces]
+    rows, checksum_at = partial(_rows, link), partial(_checksum_at, link)
+    for kept in walked(run, pieces, after, rows, checksum_at):
+        before, seq = kept.checksum, seq + 1
+        yield kept
     if seq < end:
         raise damaged(run, seq + 1, "it is missing")
     if end == line.seq and before != line.checksum:
         raise damaged(run, seq, "it is not the one the run ended with")
 
 
-def _checksum_at(link: Link, line: _Line, seq: int) -> bytes:
-    for number, first, last in line.pieces:
-        if first <= seq <= last:
-            rows = link.rows(_CHECKSUM, {"run": number, "seq": seq})
-            return bytes(rows[0][0]) if rows else FIRST
-    return FIRST
+def _rows(link: Link, number: int, after: int, upto: int) -> list[Row]:
+    return link.rows(_FACTS, {"run": number, "after": after, "upto": upto})
 
 
-class Begun(msgspec.Struct, frozen=True, kw_only=True):
-    """The beginning of a run, of which a fork is to be made."""
-
-    number: int
-    seq: int
-    checksum: bytes
-    summary: Summary
+def _checksum_at(link: Link, number: int, seq: int) -> bytes:
+    rows = link.rows(_CHECKSUM, {"run": number, "seq": seq})
+    return bytes(rows[0][0]) if rows else FIRST
 
 
 def prefix(link: Link, source: str, at: int) -> Begun:
@@ -121,14 +107,7 @@ def prefix(link: Link, source: str, at: int) -> Begun:
     line = _line_of(link, source)
     if line is None:
         raise no_such_run(source)
-    summary, whole = Summary(), None
-    for seq, kept in enumerate(_verified(link, line, source, 0, max(at, 0)), 1):
-        summary = summarised(summary, kept.envelope)
-        if kept.ends:
-            whole = Begun(number=line.number, seq=seq, checksum=kept.checksum, summary=summary)
-    if whole is None:
-        raise nothing_by_then(source, at)
-    return whole
+    return begun(source, at, line.number, _verified(link, line, source, 0, max(at, 0)))
 
 
 FORK: Final = """
@@ -159,17 +138,17 @@ def begin_fork(link: Link, id: str, begun: Begun) -> int:
         lambda it: it.execute(FORK.encode(), fork_values(id, begun, again=next(tries))).fetchall()
     ):
         raise taken(id)
-    return begun.seq
+    return begun.tip.seq
 
 
 def fork_values(id: str, begun: Begun, *, again: bool = False) -> dict[str, object]:
     """Return what `FORK` is given to make a run of a beginning."""
-    summary = begun.summary
+    tip, summary = begun.tip, begun.tip.summary
     return {
         "again": again,
         "id": texts(id),
-        "seq": begun.seq,
-        "head": begun.checksum,
+        "seq": tip.seq,
+        "head": tip.checksum,
         "format": FORMAT,
         "summary": msgspec.json.encode(summary).decode(),
         "workspace": texts(summary.workspace),

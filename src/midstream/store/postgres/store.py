@@ -46,11 +46,12 @@ from midstream.runtime.storage import (
     Taken,
     WorkerInfo,
 )
+from midstream.store.chains import Append
 from midstream.store.commit_watch import ANY, Watch
 from midstream.store.owners import new_name
 from midstream.store.postgres import blobs as contents
 from midstream.store.postgres import cache, catalogue, inbox, leases, pool, reading, tables
-from midstream.store.postgres.appends import Append, Writing, adopt_fork
+from midstream.store.postgres.appends import Writing, adopt_fork
 from midstream.store.postgres.blobs import LARGE, Blobs, opened_blobs
 from midstream.store.postgres.life import (
     ANSWER_S,
@@ -210,12 +211,12 @@ class PostgresStore:
         parent: tuple[str, int] | None = None,
     ) -> None:
         """Keep a run that comes from elsewhere."""
-        adopting = Append(id, facts, is_new=True, ends=appends)
         if parent is None:
-            await self._append(adopting)
+            await self._append(Append(id, facts, is_new=True, ends=appends))
             return
         read = partial(reading.prefix, source=parent[0], at=parent[1])
         begun = await self._reader.submit(read)
+        adopting = Append(id, facts, expected=begun.tip.seq, is_new=True, ends=appends)
         await self._wrote(id, partial(adopt_fork, me=self._me, append=adopting, begun=begun))
 
     async def appends(self, run: str, after: int = 0) -> list[int]:
