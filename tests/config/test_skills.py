@@ -54,10 +54,10 @@ def test_those_of_every_folder_are_found_the_nearer_one_of_a_name(workspace: Pat
     put(workspace, ".midstream/skills/c/SKILL.md")
     found = skills(trusted(workspace))
 
-    assert {name: (each.layer, each.place) for name, each in found.items()} == {
-        "a": ("user", ""),
-        "b": ("workspace", "../.claude/skills"),
-        "c": ("workspace", "skills"),
+    assert {name: (each.grant is not None, each.within) for name, each in found.items()} == {
+        "a": (False, "skills/a"),
+        "b": (True, "../.claude/skills/b"),
+        "c": (True, "skills/c"),
     }
 
 

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from midstream.config.directories import OTHERS_FOLDER
-from midstream.config.manager import ConfigManager, Layer
+from midstream.config.manager import ConfigManager
 from midstream.config.private_files import shown_path
 from midstream.config.trust import MAX_SKILL_BYTES, Grant, read_beneath
 from midstream.core.guidance import marked
@@ -33,26 +33,26 @@ MAX_LISTED: Final = 8_000
 
 _MAX_FILES: Final = 100
 _NAME: Final = re.compile(r"\w[\w.-]{0,63}")
-_PLACES: Final = (f"../{OTHERS_FOLDER}/skills", "skills")
+_OWN: Final = "skills"
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill: its folder's name, what it is for, and where it stands.
+    """A skill: what it is called and is for, and where it stands.
 
-    `place` is the folder of skills within `.midstream`, as trust names it; "" for one of the user's own.
-    `plugin` is whose `.midstream` that is, "" where it is the workspace's.
+    `within` is its folder, within that of the grant, as trust names it, or within the user's own where
+    there is none. `plugin` is whose grant that is, "" where it is the workspace's.
     """
 
     name: str
     description: str
-    layer: Layer
-    place: str = ""
+    within: str
+    grant: Grant | None = None
     plugin: str = ""
 
     @property
     def folder(self) -> str:
         """Return the name of its folder, which that of a plugin's skill may say more than."""
-        return self.name.rpartition(":")[2]
+        return self.within.rpartition("/")[2]
 
 
 def skills(config: ConfigManager) -> dict[str, Skill]:
@@ -61,19 +61,20 @@ def skills(config: ConfigManager) -> dict[str, Skill]:
     What cannot be read, or does not say what it is for, is a notice. Waits for the disk.
     """
     found: dict[str, Skill] = {}
-    for layer, place, plugin, name in _named(config):
-        path = _folder(config, place, plugin) / name / FILE
-        where = shown_path(path)
+    for grant, plugin, within in _places(config):
+        folder = config.user_dir if grant is None else grant.folder
+        path = Path(os.path.normpath(folder / within)) / FILE
+        name, where = path.parent.name, shown_path(path)
         if not _NAME.fullmatch(name):
             config.notice(
                 f"{where!a} is ignored: a skill's name is letters, digits, -, _ and dots."
             )
             continue
-        if not place and (path.parent.is_symlink() or path.is_symlink()):
+        if grant is None and (path.parent.is_symlink() or path.is_symlink()):
             config.notice(f"{where} is ignored: it is a link, or its folder is.")
             continue
         # Asked for whenever a chat begins: what has not changed is not read again.
-        description = config.parsed(path, _described) if place or path.is_file() else None
+        description = config.parsed(path, _described) if grant or path.is_file() else None
         if description is None:
             continue
         if not description:
@@ -82,7 +83,7 @@ def skills(config: ConfigManager) -> dict[str, Skill]:
         if plugin and name in found:
             name = f"{plugin}:{name}"
         found[name] = Skill(
-            name=name, description=description, layer=layer, place=place, plugin=plugin
+            name=name, description=description, within=within, grant=grant, plugin=plugin
         )
     return found
 
@@ -125,12 +126,12 @@ def skill_text(config: ConfigManager, name: str, file: str = "") -> str:
     skill = known.get(name)
     if skill is None:
         raise UserMistake(f"There is no skill {name!r}.", hint=did_you_mean(name, known))
-    text = _text(config, skill, f"{skill.folder}/{file or FILE}")
+    text = _text(config, skill, file or FILE)
     beside: list[str] = []
     if not file:
         text = head_of(text)[1]
         beside = sorted(set(islice(_beside(config, skill), _MAX_FILES)) - {FILE})
-    whose = "of the workspace" if skill.place else "your user's own"
+    whose = "of the workspace" if skill.grant else "your user's own"
     if skill.plugin:
         whose = f"of the plugin {skill.plugin}"
     title = f"skill {name}{f', {file}' if file else ''}"
@@ -140,46 +141,31 @@ def skill_text(config: ConfigManager, name: str, file: str = "") -> str:
     return "\n\n".join(parts)
 
 
-def _folder(config: ConfigManager, place: str, plugin: str = "") -> Path:
-    if plugin:
-        return config.plugins()[plugin].folder / place
-    if not place:
-        return config.user_dir / "skills"
-    return Path(os.path.normpath(config.workspace / ".midstream" / place))
-
-
-def _grant(config: ConfigManager, plugin: str) -> Grant:
-    grant = config.plugins()[plugin] if plugin else config.grant
-    assert grant is not None
-    return grant
-
-
-def _named(config: ConfigManager) -> Iterator[tuple[Layer, str, str, str]]:
-    """Yield layer, place, plugin and name of all that may be a skill, the lowest layer first."""
+def _places(config: ConfigManager) -> Iterator[tuple[Grant | None, str, str]]:
+    """Yield grant, plugin and folder of all that may be a skill, the lowest layer first."""
     try:
-        names = sorted(os.listdir(_folder(config, "")))
+        names = sorted(os.listdir(config.user_dir / _OWN))
     except OSError:
         names = []
-    yield from (("user", "", "", name) for name in names[:MAX_SKILLS] if not name.startswith("."))
-    granted: list[tuple[Layer, str, str]] = []
+    yield from ((None, "", f"{_OWN}/{n}") for n in names[:MAX_SKILLS] if not n.startswith("."))
+    granted: list[tuple[Grant, str, str]] = []
     if config.grant is not None:
-        granted += [("workspace", place, "") for place in _PLACES]
-    granted += [("plugin", _PLACES[-1], plugin) for plugin in config.plugins()]
-    for layer, place, plugin in granted:
-        files = (n.removeprefix(f"{place}/") for n in _grant(config, plugin).names(place))
-        there = (file.removesuffix(f"/{FILE}") for file in files if file.endswith(f"/{FILE}"))
-        named = (name for name in there if "/" not in name)
-        yield from ((layer, place, plugin, name) for name in islice(named, MAX_SKILLS))
+        granted += [(config.grant, "", place) for place in (f"../{OTHERS_FOLDER}/{_OWN}", _OWN)]
+    granted += [(grant, plugin, _OWN) for plugin, grant in config.plugins().items()]
+    for grant, plugin, place in granted:
+        files = (file for file in grant.names(place) if file.endswith(f"/{FILE}"))
+        there = (file.removesuffix(f"/{FILE}") for file in files)
+        named = (within for within in there if within.rpartition("/")[0] == place)
+        yield from ((grant, plugin, within) for within in islice(named, MAX_SKILLS))
 
 
 def _beside(config: ConfigManager, skill: Skill) -> Iterator[str]:
     """Yield the files of a skill by their paths in it; links are left out."""
-    if skill.place:
-        within = f"{skill.place}/{skill.folder}"
-        there = _grant(config, skill.plugin).names(within)
-        yield from (name.removeprefix(f"{within}/") for name in there)
+    if skill.grant is not None:
+        there = skill.grant.names(skill.within)
+        yield from (name.removeprefix(f"{skill.within}/") for name in there)
         return
-    top = _folder(config, "") / skill.folder
+    top = config.user_dir / skill.within
     for folder, _, names in os.walk(top):
         for name in sorted(names):
             path = Path(folder) / name
@@ -187,11 +173,12 @@ def _beside(config: ConfigManager, skill: Skill) -> Iterator[str]:
                 yield path.relative_to(top).as_posix()
 
 
-def _text(config: ConfigManager, skill: Skill, name: str) -> str:
-    if skill.place:
-        data = _grant(config, skill.plugin).read(f"{skill.place}/{name}")
+def _text(config: ConfigManager, skill: Skill, file: str) -> str:
+    name = f"{skill.folder}/{file}"
+    if skill.grant is not None:
+        data = skill.grant.read(f"{skill.within}/{file}")
     else:
-        data = read_beneath(_folder(config, ""), name)
+        data = read_beneath(config.user_dir / _OWN, name)
     if len(data) > MAX_SKILL_BYTES or b"\0" in data:
         what = "is no text" if b"\0" in data else f"is larger than {MAX_SKILL_BYTES:,} bytes"
         raise UserMistake(f"{name!r} of the skills {what}.", hint="Read another file.")
