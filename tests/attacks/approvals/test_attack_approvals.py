@@ -233,7 +233,8 @@ runpy.run_path(sys.argv.pop(1), run_name="__main__")
 
 def quiet_s(attack: str) -> float:
     """Return for how long: where that is what is tried, no typing is too slow for it."""
-    return 1e6 if "just behind" in attack else QUIET_S
+    is_tried = any(words in attack for words in ("just behind", "the rest of", "has no end"))
+    return 1e6 if is_tried else QUIET_S
 
 
 @table(
