@@ -1,6 +1,6 @@
 """The table of providers: where each is asked, with which key, and what is special about it."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -133,8 +133,11 @@ async def test_tokens_that_came_from_a_cache_cost_less(place: Callable[[int], Js
         usage = {"prompt_tokens": 1_000, "completion_tokens": 100} | place(cached)
         choice = {"delta": {"content": "hi"}, "finish_reason": "stop"}
         events = ({"choices": [choice]}, {"choices": [], "usage": usage})
-        data = (b"data: " + msgspec.json.encode(event) + b"\n\n" for event in events)
-        return httpx2.Response(200, content=b"".join(data))
+        return httpx2.Response(200, content=told(events))
+
+    async def told(events: Iterable[Json]) -> AsyncIterator[bytes]:
+        for event in events:
+            yield b"data: " + msgspec.json.encode(event) + b"\n\n"
 
     costs = []
     for cached in (0, 1_000):

@@ -1,7 +1,6 @@
 """What the bytes of a stream come to, however they are cut, and whatever stands between them."""
 
 import asyncio
-from itertools import pairwise
 
 import pytest
 from ai_kit import ADD, Ears, ask, client_of, said
@@ -12,34 +11,8 @@ from hypothesis import strategies as st
 
 from midstream.core.inputs import RequestedCall
 from midstream.language.errors import WorldTrouble
-from midstream.models.http_stream import Event, EventReader, packed
+from midstream.models.http_stream import packed
 from midstream.runtime.ports import ModelReply
-
-STREAM = (
-    b"\xef\xbb\xbf: a comment\n\nevent: first\ndata: one\ndata:two\nid: 7\nretry: 3\nnonsense\n\n"
-    b"data\n\n: keep-alive\n\ndata:  spaced \xe2\x82\xac\n\nevent: nobody\n\ndata: last"
-)
-EVENTS = [
-    Event("first", b"one\ntwo"),
-    Event("", b""),
-    Event("", " spaced €".encode()),
-    Event("", b"last"),
-]
-
-
-def events_of(*pieces: bytes) -> list[Event]:
-    reader = EventReader()
-    return [*(event for piece in pieces for event in reader.feed(piece)), *reader.end()]
-
-
-@pytest.mark.parametrize("ends", [b"\n", b"\r\n", b"\r"])
-@given(cuts=st.sets(st.integers(0, len(STREAM) + 20)))
-def test_events_are_the_same_however_the_bytes_are_cut(ends: bytes, cuts: set[int]) -> None:
-    stream = STREAM.replace(b"\n", ends)
-    places = [0, *sorted(cuts), len(stream)]
-    pieces = [stream[start:end] for start, end in pairwise(places)]
-
-    assert events_of(*pieces) == EVENTS
 
 
 def chunked(content: bytes) -> list[bytes]:
@@ -64,6 +37,18 @@ async def test_a_reply_whose_every_byte_is_a_chunk_is_whole() -> None:
 
     assert reply.text == "Grüß dich 🙂"
     assert reply.calls == (RequestedCall(name="add", arguments={"a": 1, "b": 2}),)
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n", b"\r"])
+async def test_what_stands_between_events_is_none(ends: bytes) -> None:
+    between = b": a comment\n\nid: 7\nretry: 3\nnonsense\n\ndata\n\nevent: nobody\n\n"
+    stream = b"\xef\xbb\xbf" + say("Hi") + between + say(" there") + STOP.rstrip(b"\n")
+
+    assert (await reply_to(*chunked_by(stream.replace(b"\n", ends), 7))).text == "Hi there"
+
+
+def chunked_by(content: bytes, size: int) -> list[bytes]:
+    return [content[at : at + size] for at in range(0, len(content), size)]
 
 
 async def test_one_event_may_have_its_json_on_several_lines() -> None:

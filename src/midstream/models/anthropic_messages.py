@@ -23,7 +23,7 @@ from midstream.models.encoded_messages import (
     words_of,
 )
 from midstream.models.endpoints import ENDPOINTS
-from midstream.models.http_stream import ALWAYS, Event, Listening, converse, decoded
+from midstream.models.http_stream import ALWAYS, Listening, converse, decoded
 from midstream.models.provider_errors import Refused
 from midstream.models.reply_stream import Answer, Ended, Heard, Tokens, Watch
 from midstream.runtime.ports import ModelRequest
@@ -260,7 +260,7 @@ class Events(Listening):
         self._calls: dict[int, tuple[str, list[str]]] = {}
         self._used = _Usage()
 
-    def take(self, event: Event) -> bool:
+    def take(self, event: "httpx2.ServerSentEvent") -> bool:
         """Take the next event; see `Listening`."""
         told = decoded(event.data, _Event)
         if told.type == "error":

@@ -6,11 +6,13 @@ answer came to its end, and closed where it was cancelled, wherever that was.
 """
 
 import asyncio
+import codecs
 import contextlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -30,6 +32,9 @@ _DRAIN_S: Final = 0.1
 """How long the end of an answer may take after its last event, for the connection to be used again."""
 _MAX_ERROR_BYTES: Final = 65_536
 _PIECE: Final = 65_536
+_ENCODING: Final = "utf-8-sig"
+"""Of events: some begin with a mark of the order of bytes."""
+
 
 ALWAYS: Final = {"accept": "application/json", "user-agent": "midstream"}
 """What every request says of itself."""
@@ -47,9 +52,10 @@ def http_client(transport: "httpx2.AsyncBaseTransport | None" = None) -> "httpx2
     import anyio
     import httpx2
 
-    # What the first connection would otherwise import on the loop.
+    # What the first connection, and answer, would otherwise import on the loop.
     anyio.run(anyio.sleep, 0)
     _ = anyio.connect_tcp
+    codecs.lookup(_ENCODING)
 
     return httpx2.AsyncClient(
         timeout=httpx2.Timeout(None, connect=CONNECT_S),
@@ -59,13 +65,6 @@ def http_client(transport: "httpx2.AsyncBaseTransport | None" = None) -> "httpx2
         headers={"accept-encoding": "identity"},
         transport=transport,
     )
-
-
-class Event(NamedTuple):
-    """A server-sent event. `data` is its lines of data, joined."""
-
-    name: str
-    data: bytes
 
 
 class Listening(ABC):
@@ -88,7 +87,7 @@ class Listening(ABC):
         return self._ended is not None
 
     @abstractmethod
-    def take(self, event: Event) -> bool:
+    def take(self, event: "httpx2.ServerSentEvent") -> bool:
         """Take the next event; return whether it was the last.
 
         Raises:
@@ -120,54 +119,6 @@ class Listening(ABC):
         )
 
 
-class EventReader:
-    """Makes events of bytes as they come, cut anywhere. A line may end in CR, LF or both."""
-
-    def __init__(self) -> None:
-        self._line: list[bytes] = []
-        self._data: list[bytes] = []
-        self._name = ""
-        self._is_after_cr = False
-        self._is_first = True
-
-    def feed(self, content: bytes) -> Iterator[Event]:
-        """Return the events that are whole now."""
-        if self._is_after_cr and content.startswith(b"\n"):
-            content = content[1:]
-            self._is_after_cr = False
-        if b"\r" in content:
-            self._is_after_cr = content.endswith(b"\r")
-            content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        elif content:
-            self._is_after_cr = False
-        first, *others = content.split(b"\n")
-        self._line.append(first)
-        for line in others:
-            event = self._ended(b"".join(self._line))
-            self._line = [line]
-            if event is not None:
-                yield event
-
-    def end(self) -> Iterator[Event]:
-        """Return the last event, if the stream ended after its last word without an empty line."""
-        yield from self.feed(b"\n\n")
-
-    def _ended(self, line: bytes) -> Event | None:
-        if self._is_first:
-            line, self._is_first = line.removeprefix(b"\xef\xbb\xbf"), False
-        if not line:
-            event = Event(self._name, b"\n".join(self._data)) if self._data else None
-            self._data, self._name = [], ""
-            return event
-        field, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        if field == b"data":
-            self._data.append(value)
-        elif field == b"event":
-            self._name = value.decode("utf-8", "replace")
-        return None
-
-
 async def converse(
     http: "httpx2.AsyncClient",
     url: str,
@@ -194,34 +145,64 @@ async def converse(
     length = {"content-length": str(size), "content-type": "application/json"}
     content = _in_turn(parts, then=lambda: listening.sent(size))
     async with http.stream("POST", url, headers={**headers, **length}, content=content) as response:
-        packing = response.headers.get("content-encoding", "").strip().lower()
-        if packing not in ("", "identity"):
-            raise Failed("unreadable", PACKED)
+        stream = watched(response, watch, then=b"\n\n")
         if 300 <= response.status_code < 400:
             raise Failed("redirect", str(response.headers.get("location") or "nowhere"))
-        chunks = response.aiter_bytes()
         if response.status_code >= 400:
-            raise await _refused(response, chunks, watch)
+            raise await _refused(response)
+        # Some call it something else.
+        response.headers["content-type"] = "text/event-stream"
+        response.encoding = _ENCODING
+        events = aiter(httpx2.EventSource(response, max_event_size=None))
         try:
-            await _listen(chunks, watch, listening)
+            async for event in events:
+                if event.data and listening.take(event):
+                    await _drain(events)
+                    break
         except httpx2.TransportError:
             if not listening.is_whole:
                 raise
+        if not stream.has_begun:
+            raise Failed("connection", "the answer ended before it began")
     return listening.answer()
 
 
-async def _listen(chunks: AsyncIterator[bytes], watch: Watch, listening: Listening) -> None:
-    reader, has_begun = EventReader(), False
-    async for chunk in chunks:
-        has_begun = True
-        watch(chunk)
-        async for part in slices(chunk):
-            if any(map(listening.take, reader.feed(part))):
-                await _drain(chunks)
-                return
-    if not has_begun:
-        raise Failed("connection", "the answer ended before it began")
-    any(map(listening.take, reader.end()))
+def watched(response: "httpx2.Response", watch: Watch, *, then: bytes = b"") -> Any:
+    """Have a watch see each byte of an answer before anybody else does; return its stream of these.
+
+    `then` comes after the last: an event that no empty line follows is one. `has_begun` says whether
+    there was a byte.
+
+    Raises:
+        Failed: it is packed, so that what comes is not what was counted.
+    """
+    if response.headers.get("content-encoding", "").strip().lower() not in ("", "identity"):
+        raise Failed("unreadable", PACKED)
+    stream = response.stream = _watched_stream()(response.stream, watch, then)
+    return stream
+
+
+@cache
+def _watched_stream() -> Any:
+    from httpx2 import AsyncByteStream
+
+    class Watched(AsyncByteStream):
+        def __init__(self, stream: AsyncByteStream, watch: Watch, then: bytes) -> None:
+            self.has_begun = False
+            self._stream, self._watch, self._then = stream, watch, then
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for content in self._stream:
+                self.has_begun = True
+                self._watch(content)
+                async for part in slices(content):
+                    yield part
+            yield self._then
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    return Watched
 
 
 def packed(body: Iterable[bytes]) -> list[bytes]:
@@ -256,29 +237,23 @@ async def slices(chunk: bytes) -> AsyncIterator[bytes]:
         yield chunk[start : start + SLICE]
 
 
-async def _drain(chunks: AsyncIterator[bytes]) -> None:
+async def _drain(events: AsyncIterator[object]) -> None:
     """Read what follows the last event, if it comes at once; else the connection is closed."""
     import httpx2
 
-    size = 0
-    with contextlib.suppress(TimeoutError, httpx2.HTTPError):
+    with contextlib.suppress(TimeoutError, httpx2.HTTPError, Failed):
         async with asyncio.timeout(_DRAIN_S):
-            async for chunk in chunks:
-                size += len(chunk)
-                if size > _MAX_ERROR_BYTES:
-                    return
+            async for _ in events:
+                pass
 
 
-async def _refused(
-    response: "httpx2.Response", chunks: AsyncIterator[bytes], watch: Watch
-) -> Refused:
-    held: list[bytes] = []
-    async for chunk in chunks:
-        watch(chunk)
-        held.append(chunk)
-        if sum(map(len, held)) > _MAX_ERROR_BYTES:
+async def _refused(response: "httpx2.Response") -> Refused:
+    held = bytearray()
+    async for chunk in response.aiter_bytes():
+        held += chunk
+        if len(held) > _MAX_ERROR_BYTES:
             break
-    text = b"".join(held)[:_MAX_ERROR_BYTES]
+    text = bytes(held[:_MAX_ERROR_BYTES])
     body: Json
     try:
         body = msgspec.json.decode(text)
@@ -287,7 +262,7 @@ async def _refused(
     return Refused(response.status_code, body, headers=dict(response.headers))
 
 
-def decoded(data: bytes, kind: type[T]) -> T:
+def decoded(data: str, kind: type[T]) -> T:
     """Return what an event's data says, as one of our structs.
 
     Raises:
@@ -297,7 +272,7 @@ def decoded(data: bytes, kind: type[T]) -> T:
         try:
             return msgspec.json.decode(data, type=kind)
         except msgspec.DecodeError:
-            if b"\\ud" not in data.lower():
+            if "\\ud" not in data.lower():
                 raise
             # Half a surrogate pair: some cut their words there.
             text = json.dumps(json.loads(data), ensure_ascii=False)

@@ -23,7 +23,7 @@ from midstream.models.encoded_messages import (
     words_of,
 )
 from midstream.models.endpoints import ENDPOINTS
-from midstream.models.http_stream import ALWAYS, Event, Listening, converse, decoded
+from midstream.models.http_stream import ALWAYS, Listening, converse, decoded
 from midstream.models.provider_errors import Failed, Refused
 from midstream.models.reply_stream import Answer, Ended, Heard, Tokens, Watch
 from midstream.runtime.ports import ModelRequest
@@ -299,13 +299,13 @@ class Chunks(Listening):
         self._calls: list[_Call] = []
         self._tokens: Tokens | None = None
 
-    def take(self, event: Event) -> bool:
+    def take(self, event: "httpx2.ServerSentEvent") -> bool:
         """Take the next chunk; see `Listening`."""
         data = event.data.strip()
-        if data == b"[DONE]":
+        if data == "[DONE]":
             self._ended = self._ended or "stop"
             return True
-        if event.name == "error":
+        if event.event == "error":
             raise Refused(0, _json(data))
         chunk = decoded(data, _Chunk)
         if chunk.error is not None or chunk.object == "error":
@@ -380,11 +380,11 @@ class Chunks(Listening):
         return None if delta.index is None and not delta.id and function.name else last
 
 
-def _json(data: bytes) -> Json:
+def _json(data: str) -> Json:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
-        return data.decode("utf-8", "replace")
+        return data
 
 
 def _tokens(raw: msgspec.Raw) -> Tokens | None:

@@ -5,9 +5,9 @@ goes to the host it is meant for), retries nothing, and lets a watch see every b
 SDKs buffer a line without limit, so a cap further up would come too late.
 """
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -23,15 +23,9 @@ from midstream.models.encoded_messages import (
     words_of,
 )
 from midstream.models.endpoints import ENDPOINTS, address_and_key
-from midstream.models.http_stream import slices
+from midstream.models.http_stream import watched
 from midstream.models.prices import is_misspelt, no_such_provider
-from midstream.models.provider_errors import (
-    PACKED,
-    WITHOUT_END,
-    Failed,
-    Kind,
-    plain_words,
-)
+from midstream.models.provider_errors import WITHOUT_END, Failed, Kind, plain_words
 from midstream.models.reply_stream import Answer, Ended, Heard, SentCall, Tokens, Watch
 from midstream.runtime.ports import ModelRequest
 from midstream.safety.decoding import clean
@@ -360,33 +354,8 @@ def _parameters(request: ModelRequest) -> "ModelRequestParameters":
 
 
 async def _let_be_watched(response: "httpx2.Response") -> None:
-    if response.headers.get("content-encoding", "").strip().lower() not in ("", "identity"):
-        raise Failed("unreadable", PACKED)
     opened, watch = _OPEN.get(), _WATCH.get()
     if opened is not None:
         opened.append(response)
     if watch is not None:
-        response.stream = _watched_stream()(response.stream, watch)
-
-
-@cache
-def _watched_stream() -> Any:
-    from httpx2 import AsyncByteStream
-
-    class Watched(AsyncByteStream):
-        """A stream whose bytes a watch sees before anybody else does."""
-
-        def __init__(self, stream: AsyncByteStream, watch: Watch) -> None:
-            self._stream = stream
-            self._watch = watch
-
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            async for content in self._stream:
-                self._watch(content)
-                async for part in slices(content):
-                    yield part
-
-        async def aclose(self) -> None:
-            await self._stream.aclose()
-
-    return Watched
+        watched(response, watch)
