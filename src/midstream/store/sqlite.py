@@ -41,10 +41,9 @@ from midstream.store.blob_store import FileBlobStore
 from midstream.store.chains import Append, Begun
 from midstream.store.commit_watch import ANY, Watch
 from midstream.store.file_guard import Guard
-from midstream.store.owners import Owners
+from midstream.store.owners import Owners, WakeUpSocket, wake
 from midstream.store.schema import data_version, prepared, reading, trouble
 from midstream.store.threads import Worker
-from midstream.store.wake_up import WakeUpSocket, wake
 from midstream.store.writer import Committing, Reading
 from midstream.system.offloop import in_thread
 from midstream.views.listing import Standing

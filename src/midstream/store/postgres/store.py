@@ -8,10 +8,8 @@
 
 All work is done in threads with a connection each, which is made when it is first needed: one writes, with
 group commit, one reads, one keeps caches and large contents, one says that this process lives, one hears
-who
-calls, one watches. What an append has returned from is on the server's disk. A connection that is cut is
-made
-again; a database that is away is waited for, some time. A store may be used from any event loop.
+who calls, one watches. What an append has returned from is on the server's disk. A connection that is cut
+is made again; a database that is away is waited for, some time. A store may be used from any event loop.
 """
 
 import asyncio
