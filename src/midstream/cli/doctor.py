@@ -85,11 +85,13 @@ def _written(options: Options, found: Sequence[Finding], end: str) -> int:
 
 def _attack(options: Options) -> int:
     """Attack midstream in a scratch folder, say what held, and return the exit code: 1 at a breach."""
-    from midstream.testing.attacks import battery, in_short, scratch_folder
+    from midstream.testing.attacks import Tried, battery, scratch_folder
     from midstream.tools.sandbox.sandbox import Sandbox
 
+    tried: dict[str, list[Tried]] = {}
     with scratch_folder() as scratch:
-        tried = in_short(battery(scratch / "at", sandbox=Sandbox(scratch / "state")))
+        for each in battery(scratch / "at", sandbox=Sandbox(scratch / "state")):
+            tried.setdefault(each.rule, []).append(each)
     found: list[Finding] = []
     for rule, every in tried.items():
         held = sum(not (each.breach or each.left_out) for each in every)

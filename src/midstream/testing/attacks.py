@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -758,14 +758,6 @@ def _flipping(ground: _Ground, name: str) -> Iterator[None]:
     finally:
         is_over.set()
         flipping.join()
-
-
-def in_short(tried: Iterable[Tried]) -> dict[str, list[Tried]]:
-    """Return what was tried by its rule, in the order of the table."""
-    found: dict[str, list[Tried]] = {}
-    for each in tried:
-        found.setdefault(each.rule, []).append(each)
-    return found
 
 
 @contextmanager
