@@ -10,9 +10,9 @@ import msgspec
 from deadline import DEADLINE_S as DEADLINE_S
 
 from midstream.app.ai_coder_console import AICoderConsole
+from midstream.app.assembly import Parts
 from midstream.app.chats import GoesOn
 from midstream.app.input import not_sent
-from midstream.app.runs import Equipment
 from midstream.app.ui import UI, Console, Submitted
 from midstream.config.manager import ConfigManager
 from midstream.core.notices import Envelope
@@ -24,7 +24,6 @@ from midstream.language.errors import UserMistake
 from midstream.language.spec import Definition, Guidance, Role
 from midstream.models.model_choice import ModelChoice
 from midstream.runtime.engine.local import LocalEngine
-from midstream.runtime.engine.run_repository import WorkspaceRuns
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.safety.policy import Policy
@@ -207,15 +206,20 @@ class Scene:
         self.session = self.console.session
 
     async def equip(self) -> None:
-        """Have everything loaded."""
+        """Have everything loaded; nothing is asked of a provider or run here."""
+        none: Any = None
         await self.console.equip(
-            Equipment(
+            Parts(
+                config=self.session.config,
                 engine=self.engine,
-                repository=WorkspaceRuns(self.engine, self.library),
+                store=self.store,
                 library=self.library,
+                client=none,
                 models=OneModel(),
                 tools=self.tools.specs(),
-                permits=Permissions(self.rules),
+                permissions=Permissions(self.rules),
+                sandbox=none,
+                mcp=None,
             )
         )
 

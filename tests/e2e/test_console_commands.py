@@ -41,7 +41,7 @@ class Told:
         self.told: list[str] = []
         self.shown: list[ChangedFile] = []
         self.used: list[tuple[str | None, str | None]] = []
-        self.ui = self.history = self.background = self.equipment = self
+        self.ui = self.history = self.background = self.parts = self
         self.models = self.library = self.config = self
 
     async def changes(self) -> tuple[ChangedFile, ...]:

@@ -43,7 +43,7 @@ async def test_the_bottom_line_says_how_much_happens_unasked(scene: Scene) -> No
     assert "changes plain files of the workspace unasked" in scene.ui.said[-1]
     await scene.type("/permissions plan")
     assert scene.console.status().permission == "plan, no sandbox"
-    assert scene.session.equipment.permits.mode == "plan"
+    assert scene.session.parts.permissions.mode == "plan"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ async def test_a_mode_nobody_may_switch_to_changes_nothing(
 ) -> None:
     told = await scene.type(line)
 
-    assert scene.session.equipment.permits.mode == "ask"
+    assert scene.session.parts.permissions.mode == "ask"
     assert said in f"{told.reason} {scene.ui.said}"
 
 

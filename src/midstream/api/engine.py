@@ -500,10 +500,7 @@ class Engine:
         for followed in tuple(self._followed):
             await followed.aclose()
         self._followed.clear()
-        await self.local.close()
-        await self._parts.client.aclose()
-        if self._parts.mcp is not None:
-            await self._parts.mcp.servers.close()
+        await self._parts.close()
 
     async def facts(self, id: str, since: int = 0, limit: int | None = None) -> list[Envelope]:
         """Return a run's facts after number `since`, in order, each with its number and time.

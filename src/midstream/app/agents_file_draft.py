@@ -55,7 +55,7 @@ async def write_agents_file(session: Session, note: str) -> None:
     """
     workspace = session.config.workspace
     is_there = await in_thread(partial(os.path.lexists, workspace / AGENTS_FILE))
-    name, _ = await session.equipment.models.window("base")
+    name, _ = await session.parts.models.window("base")
     if is_offline(name):
         if is_there:
             raise UserMistake(
@@ -76,7 +76,7 @@ async def write_agents_file(session: Session, note: str) -> None:
 
 def _writer(session: Session) -> str:
     """Return the role that writes it: the one at hand if it works on code and may write, else `coder`."""
-    roles = session.equipment.library.roles()
+    roles = session.parts.library.roles()
     mode = session.switching.mode
     if mode.kind == "role" and mode.name in roles and _may_write(roles[mode.name]):
         return mode.name

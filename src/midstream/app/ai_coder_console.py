@@ -7,12 +7,12 @@ is the steering of a workflow. The mode (`type:name`) says which run a line is f
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 
+from midstream.app.assembly import Parts
 from midstream.app.chats import GoesOn
 from midstream.app.commands.handler import CommandHandler
 from midstream.app.file_mentions import FileMentions
 from midstream.app.input import NotSent, names, not_sent, numbers, questions_on_screen
 from midstream.app.run_sentences import is_done, run_line
-from midstream.app.runs import Equipment
 from midstream.app.session import Session
 from midstream.app.ui import UI, OwnCommandEnded, Status, Submitted
 from midstream.config.manager import ConfigManager
@@ -69,11 +69,11 @@ class AICoderConsole:
 
     # --- starting and ending ----------------------------------------------------------------
 
-    async def equip(self, equipment: Equipment, *, notices: Sequence[str] = ()) -> None:
+    async def equip(self, parts: Parts, *, notices: Sequence[str] = ()) -> None:
         """Take the loaded parts into use, tell of kept runs, and enter the mode the settings name."""
         session, goes_on = self.session, self._goes_on
         switching, config, ui = session.switching, session.config, session.ui
-        session.runs.equip(equipment)
+        session.runs.equip(parts)
         wanted, switching.mode = switching.mode, switching.home
         switching.notify(notices)
         await session.background.begin(
@@ -109,7 +109,7 @@ class AICoderConsole:
             await self._mentions.close()
             await session.full_window.close()
             await session.history.close()
-            await session.equipment.engine.close()
+            await session.parts.engine.close()
             for line in session.background.left_words(left):
                 session.ui.say(line, kind="note")
         await session.switching.saved()
@@ -271,21 +271,21 @@ class AICoderConsole:
         # Not needed before the prompt is there.
         from midstream.app.commands.permission_commands import next_mode
 
-        return next_mode(self.session.equipment.permits)
+        return next_mode(self.session.parts.permissions)
 
     async def picture(self, pasted: str) -> str:
         """Keep the picture whose path was pasted; see `ui.Console`."""
         from midstream.app.shown_pictures import picture_in
 
         await self._ready.wait()
-        return await picture_in(pasted, self.session.equipment.engine.store)
+        return await picture_in(pasted, self.session.parts.engine.store)
 
     async def clipboard(self) -> str:
         """Return what the clipboard holds as it goes into a line; see `ui.Console`."""
         from midstream.app.shown_pictures import clipboard
 
         await self._ready.wait()
-        engine = self.session.equipment.engine
+        engine = self.session.parts.engine
         return await clipboard(self.session.config.workspace, engine.store)
 
     async def own_command(

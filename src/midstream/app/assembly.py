@@ -107,6 +107,14 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     notices: tuple[str, ...] = ()
     no_model: str = ""
 
+    async def close(self) -> None:
+        """Let go of every run, and close every connection. May be called twice."""
+        async with contextlib.AsyncExitStack() as closing:
+            if self.mcp is not None:
+                closing.push_async_callback(self.mcp.servers.close)
+            closing.push_async_callback(self.client.aclose)
+            closing.push_async_callback(self.engine.close)
+
 
 def parts(
     config: ConfigManager,

@@ -17,7 +17,7 @@ from midstream.app.run_sentences import FORK
 from midstream.app.switching import Switching
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.ports import Machine
-from midstream.runtime.storage import Choice, KeptRun
+from midstream.runtime.storage import KeptRun
 from midstream.system.own_process import columns
 from midstream.views.cells import one_line
 from midstream.views.listing import (
@@ -156,12 +156,12 @@ class Chats:
 
     # --- going there ----------------------------------------------------------------------------
 
-    async def go(self, which: str, choice: Choice = "") -> None:
+    async def go(self, which: str) -> None:
         """Go on with a chat: by its number in the list, its name, or the beginning of its id."""
         # A number is meant as it was shown, whatever has been said since.
         is_shown = _is_number(which) and bool(self._listed)
         listed = self._listed if is_shown else await self._chats()
-        await self._go(await self._found(which, listed[:SHOWN_CHATS]), choice)
+        await self._go(await self._found(which, listed[:SHOWN_CHATS]))
 
     async def newest(self, role: str = "") -> bool:
         """Go on with the newest chat that can go on here; False: there is none.
@@ -175,7 +175,7 @@ class Chats:
         async for kept in self._runs.repository.walk(kind="chat", status=ACTIVE):
             is_ours = self._is_listed(kept) and not (kept.owner or kept.is_foreign or kept.damaged)
             if is_ours and role in ("", kept.summary.workflow.removeprefix("role:")):
-                await self._go(kept, "")
+                await self._go(kept)
                 return True
         return False
 
@@ -192,7 +192,7 @@ class Chats:
                 return f"“{title}” is open in another console (/attach {short} joins it)"
         return ""
 
-    async def _go(self, kept: KeptRun, choice: Choice) -> None:
+    async def _go(self, kept: KeptRun) -> None:
         active = self._switching.active()
         if active is not None and active.run.id == kept.id and not active.is_closed:
             raise UserMistake("You are there already.", hint="/sessions lists the others.")
@@ -203,7 +203,7 @@ class Chats:
         if kept.owner:
             await self._background.attach(kept.id)
         else:
-            await self._background.resume(kept.id, choice)
+            await self._background.resume(kept.id)
 
     async def _found(self, which: str, shown: Sequence[KeptRun]) -> KeptRun:
         """Return the chat that is meant: by number, name, or the beginning of its id.

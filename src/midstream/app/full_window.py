@@ -75,7 +75,7 @@ class FullWindow:
     async def _look(self, machine: Machine, level: str, model: str, used: int) -> None:
         if model not in self._windows:
             try:
-                self._windows[model] = await self._runs.equipment.models.window(level)
+                self._windows[model] = await self._runs.parts.models.window(level)
             except MidstreamError:
                 return  # nothing is known of it: nothing is said
         name, window = self._windows[model]

@@ -293,10 +293,7 @@ async def loaded(config: ConfigManager, options: Options) -> AsyncIterator[Parts
             raise unknown
         yield made
     finally:
-        await made.engine.close()
-        await made.client.aclose()
-        if made.mcp is not None:
-            await made.mcp.servers.close()
+        await made.close()
 
 
 # --- what a run waits for ------------------------------------------------------------------------

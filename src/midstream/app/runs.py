@@ -2,36 +2,18 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from midstream.app.assembly import Parts
 from midstream.app.run_sentences import short_of
 from midstream.core.notices import Envelope
 from midstream.language.errors import UserMistake, nearest
-from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import Machine
 from midstream.runtime.storage import PAGE, KeptRun
 
 if TYPE_CHECKING:
-    from midstream.models.model_choice import ModelChoice
-    from midstream.runtime.engine.local import LocalEngine
     from midstream.runtime.engine.run_repository import WorkspaceRuns
-    from midstream.runtime.workflow_library import WorkflowLibrary
-    from midstream.tools.mcp.approval import Approvals
-    from midstream.tools.permissions import Permissions
-
-
-class Equipment(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What the console works with once the slow parts are loaded. `mcp` None: no servers are named."""
-
-    engine: "LocalEngine"
-    repository: "WorkspaceRuns"
-    library: "WorkflowLibrary"
-    models: "ModelChoice"
-    tools: dict[str, ToolSpec]
-    permits: "Permissions"
-    mcp: "Approvals | None" = None
 
 
 class Runs:
@@ -49,37 +31,40 @@ class Runs:
         """The runs of the workspace that were written last as the store listed them, the newest first."""
         self._are_all_known = False
         self._ids: list[str] = []
-        self._equipment: Equipment | None = None
+        self._parts: Parts | None = None
 
     @property
     def is_loaded(self) -> bool:
-        """Return whether there is any equipment yet."""
-        return self._equipment is not None
+        """Return whether the parts are loaded."""
+        return self._parts is not None
 
     @property
-    def equipment(self) -> Equipment:
+    def parts(self) -> Parts:
         """Return the loaded parts.
 
         Raises:
             UserMistake: they are still being loaded.
         """
-        if self._equipment is None:
+        if self._parts is None:
             raise UserMistake("Still loading.", hint="Try again in a moment.")
-        return self._equipment
+        return self._parts
 
-    def equip(self, equipment: Equipment) -> None:
+    def equip(self, parts: Parts) -> None:
         """Take the loaded parts into use, and hear of every run of this process."""
-        self._equipment = equipment
-        equipment.engine.listen(self.on_event)
+        self._parts = parts
+        parts.engine.listen(self.on_event)
 
-    @property
+    @cached_property
     def repository(self) -> "WorkspaceRuns":
         """Return what can be done with the runs of the store."""
-        return self.equipment.repository
+        # A thread has imported it with the parts.
+        from midstream.runtime.engine.run_repository import WorkspaceRuns
+
+        return WorkspaceRuns(self.parts.engine, self.parts.library)
 
     def own(self) -> tuple[Machine, ...]:
         """Return the runs that live in this console, the oldest first, ended ones included."""
-        return () if self._equipment is None else self._equipment.engine.machines()
+        return () if self._parts is None else self._parts.engine.machines()
 
     def all(self) -> tuple[Machine, ...]:
         """Return every run lines can go to, the oldest of this console first."""
@@ -102,8 +87,8 @@ class Runs:
 
     async def listed(self) -> tuple[KeptRun, ...]:
         """Return a page of the workspace's runs, the newest first, and know them from now on."""
-        if self._equipment is not None:
-            self.kept = tuple(await self._equipment.repository.listing())
+        if self._parts is not None:
+            self.kept = tuple(await self.repository.listing())
             self._ids = sorted(kept.id for kept in self.kept)
             self._are_all_known = len(self.kept) < PAGE
         return self.kept

@@ -3,12 +3,13 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from midstream.app.assembly import Parts
 from midstream.app.background_runs import Background
 from midstream.app.chats import Chats
 from midstream.app.full_window import FullWindow
 from midstream.app.history import History
 from midstream.app.input import Input
-from midstream.app.runs import Equipment, Runs
+from midstream.app.runs import Runs
 from midstream.app.side_questions import SideQuestions
 from midstream.app.status_line import StatusLine
 from midstream.app.switching import Switching
@@ -70,13 +71,13 @@ class Session:
         self._heard_upto: dict[str, int] = {}
 
     @property
-    def equipment(self) -> Equipment:
+    def parts(self) -> Parts:
         """Return the loaded parts.
 
         Raises:
             UserMistake: they are still being loaded.
         """
-        return self.runs.equipment
+        return self.runs.parts
 
     def active(self) -> Machine | None:
         """Return the run that lines go to now, None in a chat nothing was said in yet."""

@@ -57,7 +57,7 @@ class SideQuestions:
                 "There is no agent whose conversation this could be asked beside.",
                 hint="Say it as a line of its own.",
             )
-        world, ui = self._switching.runs.equipment.engine.world, self._switching.ui
+        world, ui = self._switching.runs.parts.engine.world, self._switching.ui
         question = world.redactor.redacted(readable(words))
         # What tools need no yes, and what a run may use, does not matter here: it only speaks.
         request = await in_thread(partial(_request, machine.run, agent, question))

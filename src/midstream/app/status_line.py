@@ -148,14 +148,14 @@ class StatusLine:
         mode = self._switching.mode
         if not self._runs.is_loaded:
             return Status(mode=str(mode), enter=f"goes to {mode.name} once everything is loaded")
-        equipment, is_choosing = self._runs.equipment, self._switching.is_choosing
+        parts, is_choosing = self._runs.parts, self._switching.is_choosing
         machine = self._switching.active()
         machines = self._runs.all()
         cost = self._model.cost(machines)
-        model = equipment.models.describe()
+        model = parts.models.describe()
         at_work = self._model.lanes(machine, machines, self._runs.short)
         notes = self._notes(machine, machines)
-        permission = permission_words(equipment.permits)
+        permission = permission_words(parts.permissions)
         if machine is None or machine.run.definition is None:
             return Status(
                 mode=str(mode),

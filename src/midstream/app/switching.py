@@ -124,9 +124,9 @@ class Switching:
         machine = self.chats.get(name)
         if machine is not None and not is_done(machine):
             return machine
-        equipment = self.runs.equipment
-        definition = equipment.library.chat(name, equipment.tools)
-        machine = await equipment.engine.start(definition, allowed=self._allowed)
+        parts = self.runs.parts
+        definition = parts.library.chat(name, parts.tools)
+        machine = await parts.engine.start(definition, allowed=self._allowed)
         self.chats[name] = machine
         return machine
 
@@ -140,7 +140,7 @@ class Switching:
         """
         async with self.in_order:
             await self.stop_preparing()
-            engine = self.runs.equipment.engine
+            engine = self.runs.parts.engine
             machine = await engine.start(
                 definition, input=input, allowed=self._allowed, approvals=approvals
             )
@@ -323,7 +323,7 @@ class Switching:
     # --- inside -----------------------------------------------------------------------------
 
     def _check_role(self, name: str) -> None:
-        roles = self.runs.equipment.library.roles()
+        roles = self.runs.parts.library.roles()
         if name not in roles:
             raise UserMistake(f"There is no role {name!r}.", hint=did_you_mean(name, roles))
 
@@ -344,12 +344,12 @@ class Switching:
         return True
 
     async def _start(self, name: str, input: Json) -> Machine:
-        equipment = self.runs.equipment
-        definition, handlers = await equipment.library.load(name)
+        parts = self.runs.parts
+        definition, handlers = await parts.library.load(name)
         self.notify()  # reading the files may have brought notices
         self._is_starting = True
         try:
-            machine = await equipment.engine.start(
+            machine = await parts.engine.start(
                 definition, handlers=handlers, input=input, allowed=self._allowed
             )
             self._started_as[machine.run.id] = name
@@ -374,7 +374,7 @@ class Switching:
 
     def _warn_if_outdated(self, machine: Machine) -> None:
         """Say that a chat follows the AGENTS.md it began with, where that is another one now."""
-        definition, library = machine.run.definition, self.runs.equipment.library
+        definition, library = machine.run.definition, self.runs.parts.library
         if definition is not None and is_outdated(definition, library.guidance()):
             words = f"{AGENTS_FILE} has changed: this chat still follows the version it began with."
             self.ui.say(f"{words} /clear begins a chat with the new version.", kind="note")

@@ -36,7 +36,6 @@ from midstream.system.own_process import (
 if TYPE_CHECKING:
     from midstream.app.ai_coder_console import AICoderConsole
     from midstream.app.chats import GoesOn
-    from midstream.runtime.engine.run_repository import WorkspaceRuns
     from midstream.tui.own_status import Run
 
 
@@ -167,9 +166,7 @@ async def _opened(
         await app.close()
         await ui.close()
         for each in loaded:
-            await each.client.aclose()
-            if each.mcp is not None:
-                await each.mcp.servers.close()
+            await each.close()
 
 
 class _InBrowser:
@@ -229,22 +226,21 @@ async def _equip(
     equipped: "Callable[[Parts], None]",
 ) -> None:
     from midstream.app.commands.permission_commands import without_sandbox
-    from midstream.app.runs import Equipment
     from midstream.app.switching import HOME
     from midstream.models.endpoints import is_offline
 
     is_welcomed = is_paced and await _welcomed(app, config, options)
 
-    def load() -> "tuple[Parts, WorkspaceRuns]":
+    def load() -> Parts:
         # Imported in the thread: on the loop the first keys would wait for it, and the first `/`.
-        from midstream.app.commands.table import COMMANDS
-        from midstream.runtime.engine.run_repository import WorkspaceRuns
+        from midstream.app.commands import table
+        from midstream.runtime.engine import run_repository
 
-        assert COMMANDS
-        made = parts(config, options, is_paced=is_paced)
-        return made, WorkspaceRuns(made.engine, made.library)
+        assert table
+        assert run_repository
+        return parts(config, options, is_paced=is_paced)
 
-    made, repository = await in_thread(load)
+    made = await in_thread(load)
     loaded.append(made)
     if made.mcp is not None:
         made.mcp.servers.notify = app.session.ui.say
@@ -252,19 +248,13 @@ async def _equip(
         from midstream.app.onboarding import coder_hint
 
         with contextlib.suppress(MidstreamError):
-            if words := await coder_hint(config, await repository.listing()):
+            if words := await coder_hint(
+                config, await made.store.listing(workspace=str(config.workspace))
+            ):
                 app.session.ui.say(words)
     unknown = unknown_tool(options.allowed, made.tools)
     await app.equip(
-        Equipment(
-            engine=made.engine,
-            repository=repository,
-            library=made.library,
-            models=made.models,
-            tools=made.tools,
-            permits=made.permissions,
-            mcp=made.mcp,
-        ),
+        made,
         notices=(
             *_unsaid(made, is_welcomed, at_terminal=is_paced),
             *([] if unknown is None else [str(unknown)]),

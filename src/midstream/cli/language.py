@@ -29,15 +29,10 @@ from midstream.system.own_process import complain
 def _looking(config: ConfigManager, options: Options) -> Iterator[Parts]:
     """Give what the settings lead to, for looking: no journal is opened, nothing is run."""
     made = parts(config, msgspec.structs.replace(options, journal="none"))
-
-    async def close() -> None:
-        await made.client.aclose()
-        await made.store.aclose()
-
     try:
         yield made
     finally:
-        asyncio.run(close())
+        asyncio.run(made.close())
 
 
 # --- listed -------------------------------------------------------------------------------------

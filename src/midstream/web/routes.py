@@ -30,8 +30,6 @@ from starlette.routing import Route
 
 from midstream.api.engine import Engine
 from midstream.api.run_handle import RunHandle
-from midstream.core.events import Fact
-from midstream.core.fold.apply import apply
 from midstream.core.proposal import Onwards
 from midstream.core.question import Question
 from midstream.core.routing import (
@@ -45,6 +43,7 @@ from midstream.core.routing import (
 from midstream.core.run import Run
 from midstream.language.errors import DefinitionDiffers, UserMistake
 from midstream.language.names import Json, Policy
+from midstream.runtime.engine.open_run import opened
 from midstream.runtime.json_values import json_text
 from midstream.runtime.ports import Receipt
 from midstream.safety.sanitize import sanitized
@@ -261,16 +260,7 @@ class Web:
             raise UserMistake(
                 f"There is no fact {seq} of run {feed.run.id}.", hint=f"The last one is {last}."
             )
-        facts = await self._engine.facts(feed.run.id, 0, seq)
-
-        def folded() -> Run:
-            run = Run(id=feed.run.id)
-            for envelope in facts:
-                assert isinstance(envelope.event, Fact)
-                run = apply(run, envelope.event)
-            return run
-
-        return await in_thread(folded)
+        return await opened(self._engine.local.store, feed.run.id, upto=seq)
 
     # --- words ------------------------------------------------------------------------------------
 

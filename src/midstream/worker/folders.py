@@ -9,7 +9,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -104,7 +104,7 @@ class Folders:
                 self._on_open(made.engine)
                 yield made
             finally:
-                await _closed(made)
+                await made.close()
         finally:
             await place.let_go()
             kept = await store.run(run.id)
@@ -157,14 +157,6 @@ class Folders:
 
     def _close(self, folder: Path) -> None:
         self._idle.pop(folder, None)
-        task = asyncio.create_task(_closed(self._open.pop(folder)), name=f"close {folder}")
+        task = asyncio.create_task(self._open.pop(folder).close(), name=f"close {folder}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
-
-
-async def _closed(made: Parts) -> None:
-    async with AsyncExitStack() as closing:
-        if made.mcp is not None:
-            closing.push_async_callback(made.mcp.servers.close)
-        closing.push_async_callback(made.client.aclose)
-        closing.push_async_callback(made.engine.close)

@@ -1,7 +1,7 @@
 """What a command is: a name, words for `/help`, and an async function of the session."""
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -49,31 +49,9 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.arguments) and not self.arguments.startswith("[")
 
 
-def command(
-    name: str,
-    summary: str,
-    *,
-    arguments: str = "",
-    complete: Complete = _nothing,
-    then: Then = _nothing_then,
-    learn: Learn | None = None,
-    aliases: tuple[str, ...] = (),
-) -> Callable[[Action], Command]:
-    """Make a command of the function that does it; see `Command`."""
-
-    def made(action: Action) -> Command:
-        return Command(
-            name=name,
-            summary=summary,
-            action=action,
-            arguments=arguments,
-            complete=complete,
-            then=then,
-            learn=learn,
-            aliases=aliases,
-        )
-
-    return made
+def command(name: str, summary: str, **more: Any) -> Callable[[Action], Command]:
+    """Make a command of the function that does it; `more` are further fields of `Command`."""
+    return lambda action: Command(name=name, summary=summary, action=action, **more)
 
 
 def room(most: int = 120) -> int:

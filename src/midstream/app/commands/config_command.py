@@ -32,7 +32,7 @@ def _then(session: Session, before: str) -> list[tuple[str, str]]:
     if key.partition(".")[0] == MODELS:
         return [(name, "") for name in dict.fromkeys(_models(session))]
     if key == CURRENT_MODE:
-        names = [*session.equipment.library.roles()], [*session.equipment.library.workflows()]
+        names = [*session.parts.library.roles()], [*session.parts.library.workflows()]
         return [
             (f"{kind}:{name}", "") for kind, of in zip(KINDS, names, strict=True) for name in of
         ]
@@ -95,7 +95,7 @@ async def _doctor(session: Session, argument: str) -> None:
 async def _web(session: Session, argument: str) -> None:
     if session.web is None:
         raise UserMistake("/web is not available here.", hint="Run midstream web in a shell.")
-    session.equipment  # noqa: B018 - what is shown is loaded, or it says so
+    session.parts  # noqa: B018 - what is shown is loaded, or it says so
     session.ui.say(await session.web(columns() - 2))
 
 
@@ -111,7 +111,7 @@ async def _trust(session: Session, argument: str) -> None:
 
 @command("welcome", "the first screen again: what was found here, what to try")
 async def _welcome(session: Session, argument: str) -> None:
-    model = session.equipment.models.describe() if session.runs.is_loaded else ""
+    model = session.parts.models.describe() if session.runs.is_loaded else ""
     session.ui.say(await welcome_text(session.config, model, width=columns() - 2))
 
 
@@ -119,7 +119,7 @@ async def configure(session: Session, key: str, value: str | None) -> str:
     """Do what `changed` does, off the loop; what can count at once does."""
     told = await in_thread(lambda: changed(session.config, key, value))
     if key == PERMISSION_MODE:
-        wanted, permits = session.config.value(PERMISSION_MODE), session.equipment.permits
+        wanted, permits = session.config.value(PERMISSION_MODE), session.parts.permissions
         if permits.mode != wanted:
             permits.switch(wanted)
         return f"{explained(session.config, key)}\nIt is in effect now."
@@ -130,6 +130,6 @@ async def configure(session: Session, key: str, value: str | None) -> str:
 
 def _models(session: Session) -> list[str]:
     return [
-        *(name for _, name in session.equipment.models.known()),
-        *session.equipment.models.names(),
+        *(name for _, name in session.parts.models.known()),
+        *session.parts.models.names(),
     ]

@@ -151,7 +151,7 @@ async def _context(session: Session, argument: str) -> None:
     lines: list[str] = []
     for place, agent in found[:_SHOWN_FILLINGS]:
         filling = await in_thread(partial(filling_of, place, agent))
-        model, window = await session.equipment.models.window(filling.level)
+        model, window = await session.parts.models.window(filling.level)
         lines += [""] * bool(lines)
         lines += filling_lines(filling, model=model, window=window, width=room())
     if len(found) > _SHOWN_FILLINGS:
@@ -268,7 +268,7 @@ _OFF: Final = ("off", "stop following")
     complete=lambda session: [
         _FOLLOW,
         _OFF,
-        *sorted(session.equipment.library.workflows().items()),
+        *sorted(session.parts.library.workflows().items()),
     ],
 )
 async def _graph(session: Session, argument: str) -> None:
@@ -280,7 +280,7 @@ async def _graph(session: Session, argument: str) -> None:
     if argument == _FOLLOW[0]:
         await _follow(session, active)
     elif argument:
-        definition, _ = await session.equipment.library.load(argument)
+        definition, _ = await session.parts.library.load(argument)
         session.ui.say(await in_thread(partial(_drawn, definition, None)))
     elif active is not None:
         await _draw(session, active.run)

@@ -14,8 +14,8 @@ from midstream.views.cells import two_columns
 
 
 def _modes(session: Session) -> list[tuple[str, str]]:
-    roles = [(f"role:{name}", "chat") for name in sorted(session.equipment.library.roles())]
-    workflows = sorted(session.equipment.library.workflows().items())
+    roles = [(f"role:{name}", "chat") for name in sorted(session.parts.library.roles())]
+    workflows = sorted(session.parts.library.workflows().items())
     return [*roles, *((f"workflow:{name}", words) for name, words in workflows)]
 
 
@@ -39,7 +39,7 @@ async def _mode(session: Session, argument: str) -> None:
 
 def _role_names(session: Session) -> list[tuple[str, str]]:
     return [
-        (name, role.description) for name, role in sorted(session.equipment.library.roles().items())
+        (name, role.description) for name, role in sorted(session.parts.library.roles().items())
     ]
 
 
@@ -52,13 +52,13 @@ async def _role(session: Session, argument: str) -> None:
 
 @command("roles", "list the roles")
 async def _roles(session: Session, argument: str) -> None:
-    roles = session.equipment.library.roles()
+    roles = session.parts.library.roles()
     session.ui.say(_table({name: role.description or role.level for name, role in roles.items()}))
 
 
 def _workflow_names(session: Session) -> list[tuple[str, str]]:
     return [
-        *sorted(session.equipment.library.workflows().items()),
+        *sorted(session.parts.library.workflows().items()),
         ("stop", "end the active workflow"),
     ]
 
@@ -81,7 +81,7 @@ async def _workflow(session: Session, argument: str) -> None:
 
 @command("workflows", "list the workflows")
 async def _workflows(session: Session, argument: str) -> None:
-    found = session.equipment.library.workflows()
+    found = session.parts.library.workflows()
     way = "\n  /workflow NAME starts one." if found else ""
     session.ui.say(f"{_table(found)}{way}")
 
@@ -103,7 +103,7 @@ _WAYS: Final = (
 
 
 def _first(session: Session) -> list[tuple[str, str]]:
-    levels = [(level, f"now {used}") for level, used, _ in session.equipment.models.levels()]
+    levels = [(level, f"now {used}") for level, used, _ in session.parts.models.levels()]
     return [*levels, *_names(session)]
 
 
@@ -123,7 +123,7 @@ def _second(session: Session, before: str) -> list[tuple[str, str]]:
     arguments="[LEVEL] [NAME | default] [--effort high]",
     complete=_first,
     then=_second,
-    learn=lambda session: session.equipment.models.look_here(),
+    learn=lambda session: session.parts.models.look_here(),
 )
 async def _model(session: Session, argument: str) -> None:
     words = argument.split()
@@ -131,7 +131,7 @@ async def _model(session: Session, argument: str) -> None:
         session.ui.say(_summary(session))
         return
     words, effort = _effort_in(words)
-    models, chosen = session.equipment.models, _meant(session, words, effort)
+    models, chosen = session.parts.models, _meant(session, words, effort)
     # Each is looked at before the first is used: a refusal changes nothing.
     named = dict.fromkeys(name for _, name in chosen if name is not None)
     doubts = dict.fromkeys([await models.doubts(name) for name in named])
@@ -167,7 +167,7 @@ def _meant(
     Raises:
         UserMistake: it names none.
     """
-    used = {level: name for level, name, _ in session.equipment.models.levels()}
+    used = {level: name for level, name, _ in session.parts.models.levels()}
     if effort is not None and (not words or (len(words) == 1 and words[0] in used)):
         return [(level, with_effort(used[level], effort)) for level in words or used]
     level, name = _named_by(words, [*used])
@@ -191,9 +191,7 @@ def _named_by(words: list[str], levels: list[str]) -> tuple[str | None, str | No
 
 
 def _summary(session: Session) -> str:
-    offered = [
-        name for label, name in session.equipment.models.known() if label not in _named(session)
-    ]
+    offered = [name for label, name in session.parts.models.known() if label not in _named(session)]
     others = f"Also: {', '.join(offered)}." if offered else ""
     width = room()
     text = [fill(line, width) for line in (others, _WAYS) if line]
@@ -201,14 +199,14 @@ def _summary(session: Session) -> str:
 
 
 def _named(session: Session) -> set[str]:
-    return {level for level, _, _ in session.equipment.models.levels()}
+    return {level for level, _, _ in session.parts.models.levels()}
 
 
 def _levels(session: Session) -> str:
     """Return a line for each level: what answers, what the settings say instead, who uses it."""
-    roles = session.equipment.library.roles()
+    roles = session.parts.library.roles()
     rows: list[tuple[str, str]] = []
-    for level, used, setting in session.equipment.models.levels():
+    for level, used, setting in session.parts.models.levels():
         own = [_with_its(role, name) for name, role in sorted(roles.items()) if role.level == level]
         more = f" and {len(own) - _SHOWN_ROLES} more" if len(own) > _SHOWN_ROLES else ""
         whose = f" · {', '.join(own[:_SHOWN_ROLES])}{more}" if own else ""
@@ -223,9 +221,9 @@ def _with_its(role: Role, name: str) -> str:
 
 def _names(session: Session) -> list[tuple[str, str]]:
     labels: dict[str, list[str]] = {}
-    for label, name in session.equipment.models.known():
+    for label, name in session.parts.models.known():
         labels.setdefault(name, []).append(label)
-    others = [(name, "") for name in session.equipment.models.names() if name not in labels]
+    others = [(name, "") for name in session.parts.models.names() if name not in labels]
     named = [(name, ", ".join(found)) for name, found in labels.items()]
     return [*named, (DEFAULT, "what the settings name"), *others]
 
@@ -244,7 +242,7 @@ async def _clear(session: Session, argument: str) -> None:
 async def _tools(session: Session, argument: str) -> None:
     rows = [
         (name, f"{_freedom(spec)} · {_first_line(spec.description)}")
-        for name, spec in sorted(session.equipment.tools.items())
+        for name, spec in sorted(session.parts.tools.items())
     ]
     session.ui.say(two_columns(rows, width=room()))
 

@@ -89,9 +89,9 @@ async def _permissions(session: Session, argument: str) -> None:
             hint="/permissions lists them by number, /permissions revoke NUMBER takes one back.",
         )
     elif argument in WORDS:
-        session.equipment.permits.switch(argument)
-        lacks = without_sandbox(session.equipment.permits)
-        does = WORDS[session.equipment.permits.mode].partition(",")[0] if lacks else WORDS[argument]
+        session.parts.permissions.switch(argument)
+        lacks = without_sandbox(session.parts.permissions)
+        does = WORDS[session.parts.permissions.mode].partition(",")[0] if lacks else WORDS[argument]
         session.ui.say(f"From now on midstream {does}. {lacks}".rstrip())
     elif argument:
         raise UserMistake(
@@ -104,7 +104,7 @@ async def _permissions(session: Session, argument: str) -> None:
 
 
 def _lines(session: Session) -> list[str]:
-    permits = session.equipment.permits
+    permits = session.parts.permissions
     if permits.is_untrusted:
         return ["The workspace is not trusted: only its files are read. midstream trust shows it."]
     lines = [
@@ -169,9 +169,9 @@ NONE = "No MCP servers: name them in mcpServers of your application.json."
 
 
 def _mcp_of(session: Session) -> Approvals:
-    if session.equipment.mcp is None:
+    if session.parts.mcp is None:
         raise UserMistake(NONE, hint="midstream config edit opens it.")
-    return session.equipment.mcp
+    return session.parts.mcp
 
 
 @command(
@@ -184,7 +184,7 @@ def _mcp_of(session: Session) -> Approvals:
     ],
 )
 async def _mcp(session: Session, argument: str) -> None:
-    if session.equipment.mcp is None and not argument:
+    if session.parts.mcp is None and not argument:
         session.ui.say(NONE)
         return
     mcp = _mcp_of(session)

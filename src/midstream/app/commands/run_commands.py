@@ -67,7 +67,7 @@ CHOICES = ("old", "new", "stop")
 
 @command("workers", "list the workers of a journal that machines share, and their runs")
 async def _workers(session: Session, argument: str) -> None:
-    engine = session.equipment.engine
+    engine = session.parts.engine
     found = await workers_of(engine.store)
     session.ui.say("\n".join(worker_lines(found, now=engine.world.clock.now())))
 

@@ -26,14 +26,14 @@ def as_command(written: WrittenCommand) -> Command:
 
 
 async def _send(written: WrittenCommand, session: Session, typed: str) -> None:
-    switching, equipment = session.switching, session.equipment
+    switching, parts = session.switching, session.parts
     if written.role and switching.mode != Mode("role", written.role):
         await switching.enter(Mode("role", written.role))
     text, ran = await text_of(
         written,
         typed,
-        tools=equipment.tools,
-        store=equipment.engine.store,
+        tools=parts.tools,
+        store=parts.engine.store,
         run_it=partial(switching.prepare, approvals="ask" if session.is_attended else "deny"),
     )
     if ran:
