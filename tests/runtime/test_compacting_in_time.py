@@ -1,6 +1,7 @@
 """A chat that was compacted: gone back in, copied, continued elsewhere, and told to from elsewhere."""
 
 import pytest
+from time_travel_kit import undo
 from two_processes import Place, place
 
 from midstream.core.conversation import SUMMARY
@@ -12,7 +13,7 @@ from midstream.language.spec import Role
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.open_run import opened
 from midstream.runtime.engine.remote import RemoteMachine
-from midstream.runtime.engine.time_travel import fork, undo
+from midstream.runtime.engine.time_travel import fork
 from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.memory import MemoryStore

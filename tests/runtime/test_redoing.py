@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from time_travel_kit import CHAT, chatted, said, store_engine
+from time_travel_kit import CHAT, chatted, said, store_engine, undo
 
 from midstream.config.manager import ConfigManager
 from midstream.core.events import FileWritten
@@ -22,7 +22,7 @@ from midstream.runtime.engine.run_repository import (
     redone_words,
     undone_words,
 )
-from midstream.runtime.engine.time_travel import Fork, fork, undo
+from midstream.runtime.engine.time_travel import Fork, fork
 from midstream.runtime.ports import ModelRequest, Review, ToolContext, ToolOutcome
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.runtime.workflow_library import WorkflowLibrary

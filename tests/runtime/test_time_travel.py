@@ -18,6 +18,7 @@ from time_travel_kit import (
     said,
     store_engine,
     tools,
+    undo,
     worker,
 )
 
@@ -25,7 +26,7 @@ from midstream.core.events import ToolCalled
 from midstream.language.errors import UserMistake
 from midstream.runtime.engine.open_run import opened
 from midstream.runtime.engine.run_files import Returned, put_back
-from midstream.runtime.engine.time_travel import Fork, before_last_turn, fork, undo
+from midstream.runtime.engine.time_travel import Fork, before_last_turn, fork
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import Chronicle, FakeBlobStore, Gate, ScriptedModel, call, calls, says
 from midstream.views.side_effects import FileChange

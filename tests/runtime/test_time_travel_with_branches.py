@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from time_travel_kit import store_engine
+from time_travel_kit import store_engine, undo
 
 from midstream.core.events import BranchFinished, ToolCalled
 from midstream.core.run import Run
@@ -12,7 +12,7 @@ from midstream.language.errors import UserMistake
 from midstream.language.spec import Definition
 from midstream.runtime.engine.open_run import opened
 from midstream.runtime.engine.run_file import exported, imported
-from midstream.runtime.engine.time_travel import fork, undo
+from midstream.runtime.engine.time_travel import fork
 from midstream.runtime.ports import ModelRequest, ToolOutcome
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import FakeTool, FakeTools, Gate, Line, ScriptedModel, define, says

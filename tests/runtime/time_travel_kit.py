@@ -9,6 +9,7 @@ from midstream.core.question import Decision
 from midstream.core.run import Run
 from midstream.language.names import Json
 from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.time_travel import Fork, before_last_turn, fork
 from midstream.runtime.ports import Model, ModelRequest, ToolOutcome, Tools
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.memory import MemoryStore
@@ -24,6 +25,12 @@ from midstream.testing.fakes import (
     define,
     fake_world,
 )
+
+
+async def undo(store: MemoryStore, id: str) -> Fork:
+    """Return the fork of a run to before its last turn."""
+    return await fork(store, id, await before_last_turn(store, id))
+
 
 CHAT: dict[str, Any] = {
     "contexts": [{"name": "talk"}],

@@ -7,7 +7,7 @@ is changed before that is clear.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -24,7 +24,6 @@ from midstream.language.errors import (
     MidstreamError,
     RunOwned,
     UserMistake,
-    did_you_mean,
 )
 from midstream.language.names import python_file
 from midstream.language.spec import Definition
@@ -119,7 +118,10 @@ async def take_up(
         )
     if choice == "old":
         if is_of_import:
-            raise _foreign_copy(id)
+            raise UserMistake(
+                f"Run {id} is a fork of an import, whose script and roles nobody here has read.",
+                hint="Go on with what the workflow is now (--new), or stop it.",
+            )
         if built is not None:
             require_no_code(pinned)
         return await engine.resume(id, handlers=await library.pinned(pinned), known=run)
@@ -240,8 +242,9 @@ async def _resumable(engine: LocalEngine, id: str, kept: KeptRun | None) -> Run:
         )
     run = await opened(engine.store, id)
     if run.is_over:
+        fork = f"midstream fork {id} --at {max(kept.seq - 1, 1)}"
         raise UserMistake(
-            f"Run {id} has ended.", hint=f"Fork it to go on from an earlier point: {_fork(kept)}."
+            f"Run {id} has ended.", hint=f"Fork it to go on from an earlier point: {fork}."
         )
     if kept.is_foreign:
         raise _is_foreign(id, kept.seq)
@@ -273,23 +276,11 @@ def is_of_host(store: Store, kept: KeptRun) -> bool:
     return kept.placement.host in ("", store.host) or bool(kept.placement.repository)
 
 
-def _fork(kept: KeptRun) -> str:
-    return f"midstream fork {kept.id} --at {max(kept.seq - 1, 1)}"
-
-
 def _is_foreign(id: str, seq: int | None = None) -> UserMistake:
     at = "SEQ" if seq is None else seq
     return UserMistake(
         f"Run {id} was imported: it never goes on by itself.",
         hint=f"Fork it and resume the fork: midstream fork {id} --at {at}",
-    )
-
-
-def _foreign_copy(id: str) -> UserMistake:
-    """Return why a run does not go on with what it is pinned to where nobody here has trusted that."""
-    return UserMistake(
-        f"Run {id} is a fork of an import, whose script and roles nobody here has read.",
-        hint="Go on with what the workflow is now (--new), or stop it.",
     )
 
 
@@ -339,29 +330,17 @@ async def _now(
     """Return what a run's workflow or role is now."""
     if built is not None:
         return _Now(definition=built[0], handlers=built[1])
-    if pinned.kind == "chat":
-        return _chat_now(pinned, library, engine)
-    if not pinned.found_as:
+    if pinned.kind != "chat" and not pinned.found_as:
         require_no_code(pinned)
         return _Now(definition=pinned)
     try:
+        if pinned.kind == "chat":
+            name, tools = next(iter(pinned.roles)), engine.world.tools.specs()
+            return _Now(definition=await in_thread(lambda: library.chat(name, tools)))
         definition, handlers = await library.load(pinned.found_as)
     except MidstreamError as error:
         return _Now(error=error)
     return _Now(definition=definition, handlers=handlers)
-
-
-def _chat_now(pinned: Definition, library: WorkflowLibrary, engine: LocalEngine) -> _Now:
-    name = _role_of(pinned.roles)
-    roles = library.roles()
-    if name not in roles:
-        gone = UserMistake(f"There is no role {name!r} any more.", hint=did_you_mean(name, roles))
-        return _Now(error=gone)
-    return _Now(definition=library.chat(name, engine.world.tools.specs()))
-
-
-def _role_of(roles: Mapping[str, object]) -> str:
-    return next(iter(roles))
 
 
 def require_no_code(pinned: Definition) -> None:

@@ -139,11 +139,6 @@ async def _take_back(store: Store, id: str, facts: Sequence[Envelope], seq: int)
         await store.append(id, seq, taken)
 
 
-async def undo(store: Store, id: str) -> Fork:
-    """Return the fork of a run to before its last turn; see `before_last_turn`."""
-    return await fork(store, id, await before_last_turn(store, id))
-
-
 async def before_last_turn(store: Store, id: str) -> int:
     """Return the fact to go back to so that the last turn has not been: the one before its words.
 
