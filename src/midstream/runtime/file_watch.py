@@ -24,6 +24,7 @@ from midstream.safety.capability import Capability, forbids_secrets
 from midstream.system.offloop import in_thread
 from midstream.system.put_in_place import BESIDE
 from midstream.system.walk import walk
+from midstream.system.workspace_paths import MAX_FILE_BYTES as MAX_READ_BYTES
 from midstream.system.workspace_paths import Place, read_bytes
 from midstream.views.side_effects import SEEN
 
@@ -147,23 +148,19 @@ class FileWatch:
                 )
             yield entry.path, entry.size, entry.changed_ns
 
-    def _read(self, path: str) -> bytes | None:
+    def _read(self, path: str, max_bytes: int = MAX_FILE_BYTES) -> bytes | None:
         """Return what a file holds, None where it is not to be kept: a secret, or nothing to be read."""
         if forbids_secrets(Capability(kind="read", target=path)):
             return None
         with suppress(MidstreamError, OSError):
             place = Place(root=self._place.root, parts=tuple(path.split("/")))
-            return bytes(read_bytes(place, max_bytes=MAX_FILE_BYTES))
+            return bytes(read_bytes(place, max_bytes=max_bytes))
         return None
 
     async def _kept_now(self, path: str) -> str | None:
         """Return the key of what a file holds now, None where it cannot be read or is not to be kept."""
-        if forbids_secrets(Capability(kind="read", target=path)):
-            return None
-        place = Place(root=self._place.root, parts=tuple(path.split("/")))
-        try:
-            data = await in_thread(partial(read_bytes, place))
-        except (MidstreamError, OSError):
+        data = await in_thread(partial(self._read, path, MAX_READ_BYTES))
+        if data is None:
             return None
         return await kept_unless_secret(data, self._world)
 
