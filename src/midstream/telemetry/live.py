@@ -71,13 +71,13 @@ class LiveTraces:
         self._wait_s = 0.0
         self._has_told = False
         self._last_run = ""
-        self._is_closing = False
+        self._closing = asyncio.Event()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def hear(self, envelope: Envelope) -> None:
         """Note that a run has a new fact. Returns at once."""
-        if envelope.seq is None or self._is_closing:
+        if envelope.seq is None or self._closing.is_set():
             return
         self._due[envelope.run] = None
         self._first.setdefault(envelope.run, envelope.seq)
@@ -87,7 +87,7 @@ class LiveTraces:
 
     async def close(self) -> None:
         """Send the rest, as far as that is possible in a moment. The store is still open."""
-        self._is_closing = True
+        self._closing.set()
         self._wake.set()
         if self._task is not None:
             is_late = bool(await still_working({self._task}, self._flush_s))
@@ -101,11 +101,13 @@ class LiveTraces:
 
     async def _work(self) -> None:
         while True:
-            if not (self._waiting or self._figures or self._is_closing):
+            if not (self._waiting or self._figures or self._closing.is_set()):
                 await self._wake.wait()
-            await self._pause(max(self._delay_s, self._wait_s))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(self._delay_s, self._wait_s)):
+                    await self._closing.wait()
             self._wake.clear()
-            is_last = self._is_closing
+            is_last = self._closing.is_set()
             try:
                 await self._take_in()
                 await self._send()
@@ -116,13 +118,6 @@ class LiveTraces:
                 self._say(f"{type(error).__name__} ended it")
             if is_last:
                 return
-
-    async def _pause(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while not self._is_closing:
-                    self._wake.clear()
-                    await self._wake.wait()
 
     async def _take_in(self) -> None:
         """Read what is new of each run, and make it what is to be sent."""

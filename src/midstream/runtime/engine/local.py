@@ -90,10 +90,7 @@ class LocalEngine:
         Raises:
             RunOwned, JournalMoved: another process has begun a run of this `id`.
         """
-        id = id or new_run_id()
-        machine = WorkflowStateMachine(
-            definition, self.world, handlers=handlers, id=id, tap=self._tap, inbox=self.store
-        )
+        machine = self._made(id or new_run_id(), definition, handlers)
         try:
             await self._take_in(machine)
             await machine.start(
@@ -149,14 +146,7 @@ class LocalEngine:
                 f"Run {id} has ended.", hint="Fork it to go on from an earlier point."
             )
         assert run.definition is not None
-        machine = WorkflowStateMachine(
-            definition or run.definition,
-            self.world,
-            handlers=handlers,
-            id=id,
-            tap=self._tap,
-            inbox=self.store,
-        )
+        machine = self._made(id, definition or run.definition, handlers)
         # Its mail is handed over below, in order and before anything begins again: the dispatcher, which
         # may be on its rounds, leaves it alone until then.
         self._owner.taking_up.add(id)
@@ -186,6 +176,13 @@ class LocalEngine:
             self._owner.taking_up.discard(id)
         self.look()
         return machine
+
+    def _made(
+        self, id: str, definition: Definition, handlers: Handlers | None
+    ) -> WorkflowStateMachine:
+        return WorkflowStateMachine(
+            definition, self.world, handlers=handlers, id=id, tap=self._tap, inbox=self.store
+        )
 
     async def let_go(self, id: str) -> None:
         """Leave a run to others, and forget it, as one that has ended is. An unknown id changes nothing."""

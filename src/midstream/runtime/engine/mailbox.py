@@ -37,8 +37,8 @@ class MailDispatcher:
         self,
         store: Store,
         machine: Callable[[str], Machine | None],
-        is_heard: Callable[[Mail], bool] = lambda _: False,
-        has_runs: Callable[[], bool] = lambda: True,
+        is_heard: Callable[[Mail], bool],
+        has_runs: Callable[[], bool],
     ) -> None:
         self._store = store
         self._machine = machine
@@ -92,7 +92,7 @@ class MailDispatcher:
             machine = self._machine(run)
             # One task a run: a stop that takes its time holds up no other run's messages.
             if machine is not None and run not in busy:
-                task = asyncio.create_task(self._deliver(machine, mails))
+                task = asyncio.create_task(deliver(self._store, self._machine, machine, mails))
                 self._busy[run] = task
                 task.add_done_callback(partial(self._gone, run))
         await self._put_away()
@@ -120,9 +120,6 @@ class MailDispatcher:
         del self._busy[run]
         if not task.cancelled() and task.exception() is None:
             self._wake.set()  # more may have come meanwhile; after an error they have a pause
-
-    async def _deliver(self, machine: Machine, mails: list[Mail]) -> None:
-        await deliver(self._store, self._machine, machine, mails)
 
 
 async def deliver(
