@@ -459,23 +459,18 @@ class Workflow:
             view = StateRun(run, output)
             return (view, run.resume_input) if takes_words else (view,)
 
-        if inspect.iscoroutinefunction(state.function):
-
-            async def awaited(run: HandlerRun) -> Json:
-                return leaving(run, await state.function(*arguments(run)))
-
-            return awaited
-
         async def ended(run: HandlerRun, ending: Awaitable[Any]) -> Json:
             return leaving(run, await ending)
 
         def called(run: HandlerRun) -> Any:
             chosen = state.function(*arguments(run))
-            if inspect.isawaitable(chosen):  # an async function behind a plain decorator
-                return ended(run, chosen)
-            return leaving(run, chosen)
+            return ended(run, chosen) if inspect.isawaitable(chosen) else leaving(run, chosen)
 
-        return called
+        async def awaited(run: HandlerRun) -> Json:
+            return await called(run)
+
+        # One that is async behind a plain decorator shows that only once it is called.
+        return awaited if inspect.iscoroutinefunction(state.function) else called
 
 
 def _name_of(state: Any) -> Any:
