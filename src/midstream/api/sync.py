@@ -19,6 +19,7 @@ from midstream.language.names import Json
 from midstream.runtime.handlers import Handler
 from midstream.runtime.ports import Model
 from midstream.safety.capability import PermissionMode
+from midstream.system.offloop import cancel_all
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -71,10 +72,7 @@ class _Loop:
 
     async def _cleaned_up(self) -> None:
         """Cancel what other threads still wait for, or what a Ctrl-C has left."""
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
+        await cancel_all(*(asyncio.all_tasks() - {asyncio.current_task()}))
         await self._loop.shutdown_asyncgens()
 
 

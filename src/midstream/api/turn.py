@@ -16,6 +16,7 @@ from midstream.core.notices import Envelope, TextDelta
 from midstream.core.question import is_for_people, is_for_programs
 from midstream.runtime.engine.remote import RemoteMachine
 from midstream.runtime.state_machine import WorkflowStateMachine
+from midstream.system.offloop import cancel_all
 
 REPLY_ENDS: Final = (e.AgentResponded, e.AgentFailed, e.ReplyCut, e.Interrupted)
 """The facts that end what an agent said: with all of it, or with what had come by then."""
@@ -55,9 +56,7 @@ class Turn:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._reading is not None
-        self._reading.cancel()
-        await asyncio.gather(self._reading, return_exceptions=True)
+        await cancel_all(self._reading)
         self._handle = None
 
     async def __aiter__(self) -> AsyncGenerator[Envelope]:

@@ -14,7 +14,7 @@ from midstream.language.errors import UserMistake
 from midstream.language.names import Outcome
 from midstream.safety.decoding import clean
 from midstream.safety.redaction import Redactor
-from midstream.system.offloop import still_working
+from midstream.system.offloop import cancel_all, still_working
 
 MAX_RUNNING: Final = 8
 """Commands of a run that go on at once."""
@@ -138,7 +138,4 @@ class Background:
         for command in self._commands.values():
             command.stop.set()
         tasks = [each.task for each in self._commands.values() if each.task is not None]
-        late = await still_working(tasks, soft_s)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        await cancel_all(*await still_working(tasks, soft_s))

@@ -105,6 +105,14 @@ class Timeout:
         return max(0.0, min(self._left_s, self._part_s))
 
 
+async def cancel_all(*tasks: "asyncio.Future[Any] | None") -> None:
+    """Cancel tasks, and return once they have ended, however. None has ended."""
+    there = [task for task in tasks if task is not None]
+    for task in there:
+        task.cancel()
+    await asyncio.gather(*there, return_exceptions=True)
+
+
 async def unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> T | None:
     """Return what some work comes to; None, once it is cancelled, where `stop` is set before that.
 

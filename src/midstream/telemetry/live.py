@@ -16,7 +16,7 @@ from midstream.core.events import RunRecovered
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError
 from midstream.runtime.storage import Store
-from midstream.system.offloop import in_thread, still_working
+from midstream.system.offloop import cancel_all, in_thread, still_working
 from midstream.telemetry.sending import (
     MOST_S,
     Collector,
@@ -91,8 +91,7 @@ class LiveTraces:
         self._wake.set()
         if self._task is not None:
             is_late = bool(await still_working({self._task}, self._flush_s))
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await cancel_all(self._task)
             if is_late or self._waiting or self._figures:
                 self._say(f"the collector did not take it within {self._flush_s:g} s")
         await self._collector.aclose()

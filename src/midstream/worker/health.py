@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 import h11
 
 from midstream.language.errors import UserMistake
+from midstream.system.offloop import cancel_all
 
 Answer: TypeAlias = tuple[int, str]
 
@@ -64,9 +65,7 @@ async def answering(
         yield f"{host}:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
-        for task in tuple(open_now):
-            task.cancel()
-        await asyncio.gather(*open_now, return_exceptions=True)
+        await cancel_all(*open_now)
 
 
 async def _answered(

@@ -38,7 +38,7 @@ from midstream.runtime.places import placement_of
 from midstream.runtime.ports import Clock
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.runtime.storage import Store, Taken, WorkerInfo
-from midstream.system.offloop import is_something_left
+from midstream.system.offloop import cancel_all, is_something_left
 from midstream.worker.folders import Folders
 from midstream.worker.metrics import Histogram, TimedJournal
 
@@ -244,9 +244,7 @@ class Worker:
                 tasks, timeout=self._look_in_s(), return_when=asyncio.FIRST_COMPLETED
             )
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel_all(*tasks)
 
     def _look_in_s(self) -> float:
         """Return the seconds until the next look: sooner where something is to be tried again by then."""
@@ -375,8 +373,7 @@ class Worker:
             if self._leaving.begun.is_set() and not ending.done():
                 await machine.leave(after=self._leaving.late.wait())
         finally:
-            ending.cancel()
-            await asyncio.gather(ending, return_exceptions=True)
+            await cancel_all(ending)
 
     async def _is_owed(self, machine: WorkflowStateMachine) -> bool:
         """Return whether mail for a run that rests is not handed over yet, as far as is known."""

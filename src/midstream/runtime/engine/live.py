@@ -36,6 +36,7 @@ from midstream.core.notices import AnyNotice, Envelope, Notice, TextDelta
 from midstream.language.errors import MidstreamError
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.runtime.storage import NOTE_BYTES, Pool, Store
+from midstream.system.offloop import cancel_all
 
 TOGETHER_S: Final = 0.008
 """Seconds in which pieces are gathered: one write to each watcher carries all of them."""
@@ -141,10 +142,7 @@ class LiveServer:
         """Hang up on everyone; may be called twice."""
         if self._flush is not None:
             self._flush.cancel()
-        tasks = [*self._tasks, *([self._task] if self._task is not None else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(*self._tasks, self._task)
         if self._task is not None:
             self._task = None
             with contextlib.suppress(OSError):

@@ -15,6 +15,7 @@ from midstream.core.question import Decision
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.runtime.ports import Machine
 from midstream.runtime.storage import KEPT, Mail, Store
+from midstream.system.offloop import cancel_all
 
 LOOK_EVERY_S = 1.0
 """Seconds between two looks without a call: calls may be lost."""
@@ -58,10 +59,7 @@ class MailDispatcher:
 
     async def close(self) -> None:
         """Deliver nothing more. What is not delivered waits for the next owner."""
-        tasks = [self._task, self._ear, *self._busy.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(self._task, self._ear, *self._busy.values())
 
     async def _hear(self) -> None:
         async with contextlib.aclosing(self._store.rings()) as rings:

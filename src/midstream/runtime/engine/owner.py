@@ -14,6 +14,7 @@ from midstream.runtime.engine.live import LiveServer
 from midstream.runtime.engine.mailbox import MailDispatcher
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.runtime.storage import Claim, Mail, Pool, Store
+from midstream.system.offloop import cancel_all
 
 RENEW_AGAIN_S = 0.2
 """Seconds until it is said once more that an owner lives, where that failed."""
@@ -106,10 +107,7 @@ class Owner:
     async def close(self) -> None:
         """Deliver nothing more, and say no more that this owner lives. The store stays open."""
         await self.hang_up()
-        for task in (self._renewals, self._returning):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        await cancel_all(self._renewals, self._returning)
 
     async def hang_up(self) -> None:
         """Deliver nothing more, and be heard no more."""
