@@ -33,7 +33,7 @@ from midstream.core.routing import (
 from midstream.core.run import Run
 from midstream.language.spec import Branch, ForEach, Retry, State, Wait, Workflow
 from midstream.views.lanes import Lane, about, lanes
-from midstream.views.run_status import what_addressing_does, where
+from midstream.views.run_status import doing_of, what_addressing_does, what_enter_does
 
 TWO = flow(
     State(name="start", parallel=("left", "right")), state("left", "dude"), state("right", "critic")
@@ -182,7 +182,7 @@ def waiting() -> Run:
 
 
 def test_words_go_to_the_branch_that_waits_for_them() -> None:
-    assert where(waiting()).enter == "sends to left"
+    assert what_enter_does(waiting()) == "sends to left"
     _, facts = go(waiting(), says("hello"))
 
     assert [fact.branch for fact in of(facts, QuestionAnswered)] == ["left"]
@@ -242,15 +242,15 @@ def test_a_call_that_did_not_happen_is_made_again() -> None:
     ],
 )
 def test_where_a_run_with_branches_stands(steps: list[Step], doing: str, enter: str) -> None:
-    stands = where(tell(TWO, *steps)[0])
+    run = tell(TWO, *steps)[0]
 
-    assert (stands.doing, stands.enter) == (doing, enter)
+    assert (doing_of(run), what_enter_does(run)) == (doing, enter)
 
 
 def test_many_branches_are_counted_and_one_sub_state_speaks_for_itself() -> None:
-    assert where(items("a", "b", "c", "d")).doing == "4 branches at work"
-    assert where(items("a")).doing == "dude is thinking"
-    assert where(items("a")).enter == "interrupts branch 1"
+    assert doing_of(items("a", "b", "c", "d")) == "4 branches at work"
+    assert doing_of(items("a")) == "dude is thinking"
+    assert what_enter_does(items("a")) == "interrupts branch 1"
 
 
 def test_every_branch_at_work_has_a_line_but_those_with_branches_of_their_own() -> None:

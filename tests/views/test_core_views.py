@@ -23,7 +23,7 @@ from midstream.core.events import Usage
 from midstream.core.inputs import Halt, Stop
 from midstream.core.run import Run
 from midstream.language.names import Policy
-from midstream.views.run_status import Where, where
+from midstream.views.run_status import asked, doing_of, what_enter_does
 
 FULL = flow(state("start", "dude", awaits_input=True, pre_handler="pre", post_handler="post"))
 HELLO: list[Step] = [says("hi"), handler()]
@@ -71,16 +71,16 @@ HELLO: list[Step] = [says("hi"), handler()]
 def test_where_says_what_a_run_does_and_what_enter_would_do(
     steps: list[Step], doing: str, enter: str
 ) -> None:
-    stands = where(tell(FULL, *steps)[0])
+    run = tell(FULL, *steps)[0]
 
-    assert (stands.doing, stands.enter) == (doing, enter)
+    assert (doing_of(run), what_enter_does(run)) == (doing, enter)
 
 
 def test_a_run_that_waits_for_its_input_starts_with_the_line() -> None:
     run, _ = tell(flow(state("start"), start_condition="on_user_input"), input=None)
 
-    assert where(run) == Where(state="", doing="waiting for your words", enter="starts w")
-    assert where(Run(id="r")).doing == "not started"
+    assert (doing_of(run), what_enter_does(run)) == ("waiting for your words", "starts w")
+    assert doing_of(Run(id="r")) == "not started"
 
 
 @pytest.mark.parametrize(
@@ -94,15 +94,15 @@ def test_a_run_that_waits_for_its_input_starts_with_the_line() -> None:
 def test_enter_goes_by_the_states_policy(policy: Policy, enter: str) -> None:
     run, _ = tell(flow(state("start", "dude", on_input=policy)))
 
-    assert where(run).enter == enter
+    assert what_enter_does(run) == enter
 
 
 def test_the_questions_a_person_sees_are_those_with_a_number() -> None:
     run, _ = tell(FULL)
-    assert where(run).questions == ()
+    assert asked(run) == ()
 
     run, _ = go(run, *HELLO, replies("", asks("Which?"), asks("Why?")))
-    assert [q.number for q in where(run).questions] == [1, 2]
+    assert [q.number for q in asked(run)] == [1, 2]
 
 
 # --- costs ------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.ports import Machine, Receipt
-from midstream.views.run_status import Waiting, kept, waiting, what_addressing_does, where
+from midstream.views.run_status import Waiting, asked, kept, waiting, what_addressing_does
 
 
 class NotSent(UserMistake):
@@ -28,7 +28,7 @@ def questions_on_screen(machine: Machine | None) -> tuple[Question, ...]:
         return ()
     return tuple(
         msgspec.structs.replace(question, id=screen_id(machine.run.id, question.id))
-        for question in where(machine.run).questions
+        for question in asked(machine.run)
     )
 
 

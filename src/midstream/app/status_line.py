@@ -20,10 +20,11 @@ from midstream.views.amounts import duration, in_short
 from midstream.views.lanes import Lane, at_work, behind, lanes, progress_words
 from midstream.views.run_status import (
     STANDS_STILL,
+    asked,
     is_at_work,
     summary_words,
     what_addressing_does,
-    where,
+    what_enter_does,
 )
 from midstream.views.todo_list import shown_items
 
@@ -168,16 +169,16 @@ class StatusLine:
                 notes=notes,
                 lanes=at_work,
             )
-        run, stands = machine.run, where(machine.run)
+        run = machine.run
         is_chat = machine.run.definition.kind == "chat"
         doing = summary_words(run, now=time.time())
         is_stalled = self._model.is_stalled(run.id)
-        enter = "is not accepted now" if is_stalled else stands.enter
+        enter = "is not accepted now" if is_stalled else what_enter_does(run)
         return Status(
             mode=str(mode),
             enter=self._first_line() if run.is_over else enter or "is not accepted now",
             permission=permission,
-            state="" if is_chat else stands.state,
+            state="" if is_chat else run.visit.state,
             # What is at work has lines of its own.
             thinking="" if run.is_over or run.is_parked or at_work else doing,
             model=model,
@@ -226,7 +227,7 @@ class StatusLine:
         waiting = len(self._input.waiting())
         others = [m.run for m in machines if m is not active and not is_done(m)]
         busy = sum(not run.is_parked for run in others)
-        asking = sum(bool(where(run).questions) for run in others)
+        asking = sum(bool(asked(run)) for run in others)
         can_choose = active is not None and len(lanes(active.run)) > 1
         notes = (
             "@name words: to one" if can_choose else "",

@@ -17,7 +17,7 @@ from midstream.language.names import Json, Mode, python_file
 from midstream.language.spec import Definition
 from midstream.runtime.ports import Machine
 from midstream.system.offloop import in_thread
-from midstream.views.run_status import where
+from midstream.views.run_status import asked
 
 HOME = "role:dude"
 
@@ -209,7 +209,7 @@ class Switching:
                 was_cut = machine.run.id in self._cut
                 self.ui.say(here_line(machine.run, was_cut=was_cut), kind="note")
             self._cut.discard(machine.run.id)
-            self.ui.turned_to(machine.run.id, where(machine.run).questions)
+            self.ui.turned_to(machine.run.id, asked(machine.run))
 
     async def turn_home(self) -> None:
         """Let lines go to the role again; a run of another process is watched no more."""
@@ -340,7 +340,7 @@ class Switching:
         shown = [number for number, machine in enumerate(running) if machine is self.active()]
         self.workflow = running[(shown[0] + 1) % len(running) if shown else 0]
         self.ui.say(f"Back to {run_line(self.workflow.run)}", kind="note")
-        self.ui.turned_to(self.workflow.run.id, where(self.workflow.run).questions)
+        self.ui.turned_to(self.workflow.run.id, asked(self.workflow.run))
         return True
 
     async def _start(self, name: str, input: Json) -> Machine:

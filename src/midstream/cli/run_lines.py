@@ -20,7 +20,7 @@ from midstream.runtime.ports import Receipt
 from midstream.runtime.storage import KeptRun, Mail
 from midstream.views.amounts import time_of_day
 from midstream.views.lanes import Lane, lanes
-from midstream.views.run_status import DELIVERED, where
+from midstream.views.run_status import DELIVERED, asked, doing_of, summary_words
 from midstream.views.side_effects import PUT_BACK, TREE
 
 KeptStatus: TypeAlias = Literal[
@@ -140,13 +140,13 @@ def run_object(kept: KeptRun) -> dict[str, Any]:
 def shown_lines(shown: Shown, *, now: float) -> list[str]:
     """Return everything about a run, for a person."""
     kept, run = shown.kept, shown.run
-    total, stands = costs(run.usage.requests).total, where(shown.run)
+    total = costs(run.usage.requests).total
     rows: list[tuple[str, str]] = [
         ("status", status_words(kept)),
-        ("state", f"{run.visit.state or '-'}: {_until(stands.doing, stands.until, now)}"),
+        ("state", f"{run.visit.state or '-'}: {summary_words(run, now=now)}"),
     ]
     rows += [("branch", _lane_line(lane, now)) for lane in lanes(run)]
-    rows += [("asks", question_line(question)) for question in stands.questions]
+    rows += [("asks", question_line(question)) for question in asked(run)]
     rows += [
         ("waiting", f"{record.handling}: {as_typed(record.text, record.to)}")
         for record in run.inbox.undelivered
@@ -177,9 +177,9 @@ def shown_object(shown: Shown) -> dict[str, Any]:
     """Return everything about a run as `show --json` writes it."""
     run, total = shown.run, costs(shown.run.usage.requests).total
     return run_object(shown.kept) | {
-        "doing": where(run).doing,
+        "doing": doing_of(run),
         "branches": [{"branch": each.path} | _picked(each, *_OF_A_LANE) for each in lanes(run)],
-        "questions": [_picked(each, *_OF_A_QUESTION) for each in where(run).questions],
+        "questions": [_picked(each, *_OF_A_QUESTION) for each in asked(run)],
         "cost": _picked(total, *_OF_COSTS),
         "waiting_inputs": [
             {"input_id": each.id} | _picked(each, "text", "handling", "to")

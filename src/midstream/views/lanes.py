@@ -14,7 +14,7 @@ from midstream.language.names import RESUME, STOP, Json
 from midstream.language.plan import branches_of
 from midstream.language.spec import State
 from midstream.views.cells import shortened
-from midstream.views.run_status import doing_of, until_of, where
+from midstream.views.run_status import doing_of, until_of
 
 
 class Lane(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,16 +109,15 @@ def _own_lane(run: Run, *, label: str) -> Lane | None:
     is_idle = run.visit.phase in _IDLE and run.compacting is None
     if run.is_over or run.is_parked or is_idle:
         return None
-    stands = where(run)
     is_chat = run.definition is None or run.definition.kind == "chat"
     return Lane(
         run=run.id,
         path="",
-        state="" if is_chat and not label else stands.state,
-        doing=stands.doing,
+        state="" if is_chat and not label else run.visit.state,
+        doing=doing_of(run),
         # Nothing of a run in the background streams: nobody is "writing" there.
         agent="" if label or run.visit.turn is None else run.visit.turn.agent,
-        until=stands.until,
+        until=until_of(run),
         label=label,
         tokens=_written(run),
         step=run.visit.step,

@@ -25,31 +25,9 @@ STANDS_STILL: Final = "stands still until the journal can be written"
 """What a run is doing, whatever its facts say, while they cannot be kept."""
 
 
-class Where(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run stands.
-
-    `doing` is a phrase such as "reviewer is thinking"; where it waits, `until` is for how long
-    (seconds since 1970). `enter` says what a line would do, as a verb phrase after "Enter", such as
-    "interrupts reviewer"; empty where no line is taken. `questions` are the open ones a person sees,
-    approvals included.
-    """
-
-    state: str
-    doing: str
-    enter: str
-    questions: tuple[Question, ...] = ()
-    until: float | None = None
-
-
-def where(run: Run) -> Where:
-    """Return where the run stands."""
-    return Where(
-        state=run.visit.state,
-        doing=doing_of(run),
-        enter=what_enter_does(run),
-        questions=tuple(q for q in run.inbox.open_questions if q.kind != "input"),
-        until=until_of(run),
-    )
+def asked(run: Run) -> tuple[Question, ...]:
+    """Return the open questions a person sees, approvals included."""
+    return tuple(q for q in run.inbox.open_questions if q.kind != "input")
 
 
 def summary_words(run: Run, *, now: float) -> str:

@@ -50,10 +50,10 @@ from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
 from midstream.views.graph_layout import MIN_WIDTH
 from midstream.views.run_status import (
+    asked,
     what_a_line_does,
     what_addressing_does,
     what_enter_does,
-    where,
 )
 from midstream.web.shown import clean, data_shown, digest_of, graph_shown, info_shown, run_shown
 from midstream.web.watching import Feed, Watching
@@ -418,7 +418,7 @@ def sentence(text: str, run: Run, seen: Collection[str] = (), focused: str = "")
         does = what_a_line_does(
             words,
             route(words, run, seen=on_screen, focused=focus),
-            numbers={screen_id(run.id, q.id): f"#{q.number}" for q in where(run).questions},
+            numbers={screen_id(run.id, q.id): f"#{q.number}" for q in asked(run)},
             addressees=what_addressing_does(run),
             otherwise=does,
         )

@@ -18,11 +18,12 @@ from midstream.views.graph_layout import picture_of
 from midstream.views.graph_marks import marks_of
 from midstream.views.run_status import (
     STANDS_STILL,
+    asked,
+    doing_of,
     is_at_work,
     until_of,
     waiting,
     what_enter_does,
-    where,
 )
 from midstream.views.spending import price
 from midstream.views.todo_list import shown_items
@@ -93,7 +94,6 @@ def run_shown(
 
     `is_past`: as it once was; nothing can be said to it. `is_stalled`: its journal is out of reach.
     """
-    stands = where(run)
     is_still = is_past or is_stalled
     spent = costs(run.usage.requests)
     rows = [
@@ -107,13 +107,13 @@ def run_shown(
     shown: dict[str, Any] = clean(
         {
             "seq": run.seq,
-            "doing": STANDS_STILL if is_stalled else stands.doing,
+            "doing": STANDS_STILL if is_stalled else doing_of(run),
             "until": until_of(run),
             "enter": "" if is_still else what_enter_does(run),
             "is_busy": not is_still and not run.is_over and is_at_work(run),
             "mode": mode,
             "model": model,
-            "questions": [] if is_past else [question_shown(run.id, q) for q in stands.questions],
+            "questions": [] if is_past else [question_shown(run.id, q) for q in asked(run)],
             "undelivered": [
                 {"id": each.id, "text": each.text, "handling": each.brief, "fate": each.fate}
                 for each in (() if is_past or run.is_over else waiting(run))
