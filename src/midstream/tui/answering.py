@@ -52,7 +52,6 @@ class Answering:
         self.let_go: list[tuple[int, str]] = []
         self._lists: dict[str, Choosing] = {}
         self._forms: dict[str, Form] = {}
-        self._numbers: dict[str, int] = {}
         self._arrived = 0.0
         self._sending = ""
 
@@ -63,11 +62,11 @@ class Answering:
         ids = {question.id for question in questions}
         self.is_closed = bool(self.filling) and self.filling not in ids
         self.let_go += [
-            (self._numbers.get(id, 0), form.one_line())
+            (form.number, form.one_line())
             for id, form in self._forms.items()
             if form.is_touched and id not in ids and id not in (self.filling, self._sending)
         ]
-        for memory in (self._lists, self._forms, self._numbers):
+        for memory in (self._lists, self._forms):
             for id in [id for id in memory if id not in ids and id != self.filling]:
                 del memory[id]
 
@@ -95,7 +94,7 @@ class Answering:
 
     def number(self) -> int:
         """Return the number of the question whose form is open."""
-        return self._numbers.get(self.filling, 0)
+        return 0 if self.form is None else self.form.number
 
     # --- keys -----------------------------------------------------------------------------------
 
@@ -195,7 +194,6 @@ class Answering:
         if form is None:
             return None
         self._forms[question.id] = form
-        self._numbers[question.id] = question.number
         self.filling, self.is_closed, self._arrived = question.id, False, now
         self._lists.pop(question.id, None)
         return Step(line=form.line)

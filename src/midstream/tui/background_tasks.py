@@ -22,21 +22,22 @@ class BackgroundTasks:
         self._running: set[asyncio.Task[None]] = set()
         self._last_trouble = ""
 
-    def begin(self, work: Coroutine[None, None, None]) -> None:
-        """Begin work that shows its own troubles."""
+    def begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None] | None:
+        """Begin work that shows its own troubles; None where nothing is begun."""
         if self.tasks is None:
             work.close()
-            return
+            return None
         task = self.tasks.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+        return task
 
-    def begin_guarded(self, work: Coroutine[None, None, None]) -> None:
-        """Begin work whose troubles become a line on the screen."""
+    def begin_guarded(self, work: Coroutine[None, None, None]) -> asyncio.Task[None] | None:
+        """Begin work whose troubles become a line on the screen; None where nothing is begun."""
         if self.tasks is None:
             work.close()
-            return
-        self.begin(self._guarded(work))
+            return None
+        return self.begin(self._guarded(work))
 
     async def ended(self) -> None:
         """Return when all of it has ended; what takes longer than two seconds is cancelled."""

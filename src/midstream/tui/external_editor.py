@@ -16,11 +16,11 @@ from typing import Final
 from prompt_toolkit.application.run_in_terminal import in_terminal
 
 from midstream.config.portable import O_CLOEXEC
-from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
+from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.system.offloop import in_thread
+from midstream.tui.background_tasks import BackgroundTasks
 from midstream.tui.display import Display
 from midstream.tui.editor import Editor
-from midstream.tui.scrollback import Scrollback
 
 _ELSE: Final = ("sensible-editor", "nano", "vim", "vi")
 _MAX_CHARS: Final = 10_000_000
@@ -109,13 +109,13 @@ class Outside:
         self,
         editor: Editor,
         display: Display,
-        scrollback: Scrollback,
+        background: BackgroundTasks,
         *,
         covered: Callable[[], None],
     ) -> None:
         self._editor = editor
         self._display = display
-        self._scrollback = scrollback
+        self._background = background
         self._covered = covered
         self._task: asyncio.Task[None] | None = None
 
@@ -124,12 +124,11 @@ class Outside:
         """Return whether the person's editor has the terminal."""
         return self._task is not None
 
-    def open(self, tasks: asyncio.TaskGroup) -> None:
+    def open(self) -> None:
         """Open the line in the editor; nothing happens where it is open already."""
-        if self._task is None:
-            self._editor.is_away = True
-            self._task = tasks.create_task(self._seen_to_its_end())
-            self._task.add_done_callback(self._back)
+        if self._task is None and (task := self._background.begin_guarded(self._open())):
+            self._task, self._editor.is_away = task, True
+            task.add_done_callback(self._back)
 
     def close(self) -> None:
         """End the editor; the line stays as it was."""
@@ -139,14 +138,6 @@ class Outside:
     def _back(self, _done: asyncio.Task[None]) -> None:
         self._task = None
         self._editor.is_away = False
-
-    async def _seen_to_its_end(self) -> None:
-        try:
-            await self._open()
-        except MidstreamError as error:
-            self._scrollback.say(str(error), kind="warning")
-        except Exception as error:
-            self._scrollback.say(f"{type(error).__name__}: {error}", kind="warning")
 
     async def _open(self) -> None:
         argv = editor_command(os.environ)

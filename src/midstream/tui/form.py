@@ -38,11 +38,13 @@ EMPTY_TEXT: Final = '""'
 class Form(msgspec.Struct, frozen=True, kw_only=True):
     """A form under the keys. `at` is the field being filled in, their number at the last look.
 
-    `values` are those that fit, by name; `drafts` lines that were left before they were entered.
-    `problem` says why the last line did not fit, "" if it did. Never changed in place.
+    `question` and `number` say which question it answers. `values` are those that fit, by name; `drafts`
+    lines that were left before they were entered. `problem` says why the last line did not fit, "" if it
+    did. Never changed in place.
     """
 
     question: str
+    number: int
     asked: tuple[Field, ...]
     specs: dict[str, _Spec]
     at: int = 0
@@ -189,7 +191,7 @@ def form_of(question: Question) -> Form | None:
         field.name: spec if isinstance(spec := properties[field.name], dict) else {}
         for field in asked
     }
-    return Form(question=question.id, asked=asked, specs=specs)
+    return Form(question=question.id, number=question.number, asked=asked, specs=specs)
 
 
 # --- one field ----------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ class ConsoleInterface:
         self.editor.emptied = self._edited
         self._undelivered = Undelivered(self.editor, self._scrollback)
         self._own = OwnShell(self.editor, self._scrollback)
-        self._outside = Outside(self.editor, self._display, self._scrollback, covered=self._covered)
+        self._outside = Outside(self.editor, self._display, self._background, covered=self._covered)
         self._leaving = Leaving(
             self._dialog, self._display, self._outside, self._scrollback, leave_s=leave_s
         )

@@ -31,7 +31,7 @@ from midstream.tui.prompt import Prompt
 from midstream.tui.terminal_replies import is_alone, may_allow
 from midstream.views.key_table import When
 
-Handler: TypeAlias = Callable[[KeyPressEvent], None]
+Handler: TypeAlias = Callable[[KeyPressEvent], object]
 
 _STAYS: Final = (
     "Ctrl-Z would stop every run. Ctrl-D on an empty line leaves, `midstream --continue` "
@@ -129,7 +129,7 @@ def handlers(at: Prompt) -> dict[str, Handler]:
         "show_last": lambda _: at.scrollback.add(at.renderer.last_in_full()),
         "redraw": lambda _: redraw(at),
         "unfold": lambda _: unfold(at),
-        "edit_outside": lambda _: edit_outside(at),
+        "edit_outside": lambda _: at.outside.open(),
         "join_output": lambda _: at.own.join(),
         **{each.action: deciding(each.letter) for each in (*OF_A_CALL, *OF_A_PLAN)},
         **{each.action: choosing(each.letter) for each in OF_A_LINE},
@@ -288,9 +288,3 @@ def unfold(at: Prompt) -> None:
     if not at.editor.unfold():
         words = f"That is too long for the line: {called('edit_outside')} opens it in your editor."
         at.scrollback.say(words, kind="note")
-
-
-def edit_outside(at: Prompt) -> None:
-    """Open the line in the person's own editor."""
-    if at.background.tasks is not None:
-        at.outside.open(at.background.tasks)
