@@ -14,32 +14,12 @@ import msgspec
 from msgspec.structs import replace
 
 from midstream.core.append_only import PAGE, Book, Log, Page, plainly
-from midstream.core.conversation import Message, ToolCall, ToolResult
+from midstream.core.conversation import Message
 from midstream.core.costs import Cost, Costs, costs
 from midstream.core.events import AnyFact, Usage
 from midstream.core.fold.fold_states import with_definition
-from midstream.core.pictures import Picture
 from midstream.core.question import Question
-from midstream.core.run import (
-    BackgroundCommand,
-    BranchOf,
-    Change,
-    Compacting,
-    Correction,
-    Halt,
-    Inbox,
-    InputRecord,
-    OpenCall,
-    Response,
-    Run,
-    RunUsage,
-    Span,
-    Trouble,
-    Turn,
-    Visit,
-)
-from midstream.core.todo import Todo, TodoItem
-from midstream.language import spec
+from midstream.core.run import InputRecord, Run
 from midstream.language.plan import NO_PLAN
 from midstream.safety.redaction import Redactor
 
@@ -106,53 +86,11 @@ def chained(before: bytes, seq: int, at: float, data: bytes) -> bytes:
 @cache
 def _shape() -> bytes:
     """Return what tells this version's folded runs from another's, which may lack what ours have."""
-    parts: tuple[type[msgspec.Struct], ...] = (*_PARTS, _Grown, _Head)
-    fields = [f"{part.__name__}{part.__annotations__}" for part in parts]
-    return hashlib.blake2b(f"{FORMAT} {PAGE} {fields}".encode(), digest_size=8).hexdigest().encode()
-
-
-_PARTS: tuple[type[msgspec.Struct], ...] = (
-    Run,
-    Visit,
-    Halt,
-    Inbox,
-    RunUsage,
-    BranchOf,
-    Turn,
-    OpenCall,
-    Correction,
-    Span,
-    Change,
-    Trouble,
-    Response,
-    InputRecord,
-    Compacting,
-    Todo,
-    TodoItem,
-    BackgroundCommand,
-    Question,
-    Message,
-    ToolCall,
-    ToolResult,
-    Picture,
-    Usage,
-    Cost,
-    spec.Definition,
-    spec.Workflow,
-    spec.State,
-    spec.ToolSpec,
-    spec.Role,
-    spec.Ask,
-    spec.Branch,
-    spec.Budget,
-    spec.Catch,
-    spec.ForEach,
-    spec.Guidance,
-    spec.Retry,
-    spec.SubWorkflow,
-    spec.Transition,
-    spec.Wait,
-)
+    _, types = msgspec.json.schema_components((_Head,))
+    for each in types.values():
+        each.pop("description", None)
+    told = _ENCODER.encode((FORMAT, PAGE, types))
+    return hashlib.blake2b(told, digest_size=8).hexdigest().encode()
 
 
 class _Grown(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
