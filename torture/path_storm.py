@@ -24,7 +24,7 @@ from midstream.system import openat2, workspace_paths
 from midstream.system.put_in_place import contents_of, put_in_place, take_away
 from midstream.tools.file_tools import read_files, write_file
 from midstream.tools.line_patterns import literal_text
-from midstream.tools.search import Matches, Wanted, list_directory, search_in_python
+from midstream.tools.search import Search, list_directory
 from torture.report import Broken, Report
 
 CANARY = b"c4nary-of-the-outside"
@@ -338,12 +338,9 @@ def _list(tree: _Tree, path: str) -> bytes:
 
 
 def _search(tree: _Tree, path: str) -> bytes:
-    context = _context(tree)
-    place = tree.place(path)
-    wanted = Wanted(pattern=literal_text("c4nary", ignore_case=False), include_ignored=True)
-    matches = Matches(wanted, place, context.forbids)
-    search_in_python(wanted, place, matches, context)
-    return matches.text().encode("utf-8", "surrogatepass")
+    pattern = literal_text("c4nary", ignore_case=False)
+    search = Search(pattern, path, _context(tree), "", 200, include_ignored=True)
+    return search.found(search.walked()).encode("utf-8", "surrogatepass")
 
 
 def _put(tree: _Tree, path: str) -> bytes:

@@ -1,20 +1,21 @@
 """Looking around: list_directory, find_files and exact_search.
 
 exact_search looks for a literal text, or an expression that cannot run away (`line_patterns`). With
-ripgrep on the PATH it is quick, without it the same answer takes longer; both feed the same `Matches`.
+ripgrep on the PATH it is quick, without it the same answer takes longer: it only says which files to look
+into.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import msgspec
 
+from midstream.core.costs import counted
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.runtime.ports import ToolContext
-from midstream.safety.capability import Capability
 from midstream.safety.protected import classify
 from midstream.system.hard_links import is_another_name
 from midstream.system.offloop import in_thread
@@ -203,95 +204,101 @@ async def exact_search(
     if "\n" in text or "\r" in text or "\0" in text:
         raise UserMistake("The text spans lines.", hint="Search for one line of it.")
     read = regular_expression if regex else literal_text
-    wanted = Wanted(
-        pattern=await in_thread(partial(read, text, ignore_case=ignore_case)),
-        glob=glob,
-        ignore_case=ignore_case,
-        include_ignored=include_ignored,
-        max_results=max_results,
+    pattern = await in_thread(partial(read, text, ignore_case=ignore_case))
+    search = await in_thread(
+        partial(Search, pattern, path, context, glob, max_results, include_ignored=include_ignored)
     )
-    place = await in_thread(partial(_existing, context, path))
-    matches = await in_thread(partial(Matches, wanted, place, context.forbids))
-    program = found_program("rg", place.root)
-    if program is None or not wanted.pattern.literal:
-        await in_thread(partial(search_in_python, wanted, place, matches, context))
-    else:
-        await search_with_ripgrep(program, wanted, place, matches, context)
-    return matches.text()
+    program = found_program("rg", search.place.root)
+    if program is None or not pattern.literal:
+        return await in_thread(lambda: search.found(search.walked()))
+    names = await _named_by_ripgrep(program, search, ignore_case=ignore_case)
+    return await in_thread(partial(search.found, names))
 
 
-def _existing(context: ToolContext, path: str) -> Place:
-    place = locate(context.workspace, path)
-    require_allowed(place, "read", context.forbids)
-    # A pipe, named by itself, would keep ripgrep waiting.
-    if not place.path.is_dir() and not place.path.is_file():
-        raise UserMistake(f"There is no file or folder {place.name!r} to search.", hint=LOOK)
-    return place
+class Search:
+    """One search: which files may show up in its result, and what is found in them."""
 
-
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is searched for; see `exact_search`."""
-
-    pattern: LinePattern
-    glob: str = ""
-    ignore_case: bool = False
-    include_ignored: bool = False
-    max_results: int = 200
-
-
-class Matches:
-    """Takes matching lines and turns away what may not be shown: one judgement for both searches."""
-
-    def __init__(self, wanted: Wanted, place: Place, forbids: Callable[[Capability], str]) -> None:
-        self.includes_ignored = wanted.include_ignored or _is_left_out(place)
-        self._wanted = wanted
-        self._root = place.root
-        self._forbids = forbids
-        self._glob = _required_glob(wanted.glob) if wanted.glob else None
+    def __init__(
+        self,
+        pattern: LinePattern,
+        path: str,
+        context: ToolContext,
+        glob: str,
+        max_results: int,
+        *,
+        include_ignored: bool,
+    ) -> None:
+        self.pattern, self.context, self._max_results = pattern, context, max_results
+        self.place = place = locate(context.workspace, path)
+        require_allowed(place, "read", context.forbids)
+        # A pipe, named by itself, would keep ripgrep waiting.
+        if not place.path.is_dir() and not place.path.is_file():
+            raise UserMistake(f"There is no file or folder {place.name!r} to search.", hint=LOOK)
+        self.includes_ignored = include_ignored or _is_left_out(place)
+        self._glob = _required_glob(glob) if glob else None
         self._ignores = None if self.includes_ignored else Ignores(place.root)
-        self._lines: list[str] = []
-        self._files: dict[str, bool] = {}
-        self._hits: set[str] = set()
-        self._is_full = False
 
-    def takes(self, path: str) -> bool:
-        """Return whether a file, named from the workspace's root, may show up in the result."""
-        if path not in self._files:
-            self._files[path] = self._may_show(path)
-        return self._files[path]
+    def walked(self) -> list[str]:
+        """Return the files to look into, by their paths from the workspace's root."""
+        if not self.place.path.is_dir():
+            return [self.place.name]
+        check = partial(check_stop, self.context)
+        return [
+            entry.path
+            for entry in walk(self.place, include_ignored=self.includes_ignored, check=check)
+            if not entry.is_folder
+            and entry.link is None
+            and (self.includes_ignored or not Path(entry.path).name.startswith("."))
+        ]
 
-    def _may_show(self, path: str) -> bool:
-        place = Place(root=self._root, parts=tuple(path.split("/")))
-        if any(map(self._forbids, requests_for(place, "read"))) or is_another_name(
-            place.root, place.parts
-        ):
-            return False
-        if self._glob is not None and not self._glob(path):
-            return False
-        return self._ignores is None or not self._ignores.leaves_out(path, is_folder=False)
-
-    def add(self, path: str, number: int, line: str) -> bool:
-        """Take a line; return whether more are wanted."""
-        if self.takes(path):
-            if len(self._lines) == self._wanted.max_results:
-                self._is_full = True
-                return False
-            shown = excerpt(line, self._wanted.pattern.find(line))
-            self._lines.append(f"{in_one_line(path)}:{number}: {shown}")
-            self._hits.add(path)
-        return True
-
-    def text(self) -> str:
-        """Return the result, its last line a summary."""
-        if not self._lines:
+    def found(self, paths: Iterable[str]) -> str:
+        """Return the lines of files that fit, the last line a summary."""
+        lines: list[str] = []
+        hits = 0
+        for path in paths:
+            check_stop(self.context)
+            before = len(lines)
+            for number, line in self._matching(path):
+                if len(lines) == self._max_results:
+                    end = f"the first {len(lines)} matches; there are more: narrow the search"
+                    return _with_end(lines, end)
+                lines.append(f"{in_one_line(path)}:{number}: {line}")
+            hits += len(lines) > before
+        if not lines:
             return "No matches."
-        count = len(self._lines)
-        if self._is_full:
-            end = f"[the first {count} matches; there are more: narrow the search]"
-        else:
-            end = f"[{count} matching line{'s'[: count != 1]} in {len(self._hits)} file"
-            end += "s]" if len(self._hits) != 1 else "]"
-        return f"{capped(chr(10).join(self._lines), 45_000)}\n{end}"
+        return _with_end(
+            lines, f"{counted(len(lines), 'matching line')} in {counted(hits, 'file')}"
+        )
+
+    def _matching(self, path: str) -> Iterator[tuple[int, str]]:
+        """Yield the lines of a file that fit, with their numbers: none of what may not be shown."""
+        place = Place(root=self.place.root, parts=tuple(path.split("/")))
+        if not self._may_show(place):
+            return
+        try:
+            data = read_bytes(place, max_bytes=MAX_SEARCHED_BYTES)
+        except (MidstreamError, OSError):
+            return
+        if b"\0" in data[:_SNIFFED_BYTES]:
+            return
+        text = data.decode(errors="replace").replace("\r\n", "\n")
+        if self.pattern.may_be_in(text):
+            for number, line in enumerate(text.split("\n"), 1):
+                if (at := self.pattern.find(line)) >= 0:
+                    yield number, excerpt(line, at)
+
+    def _may_show(self, place: Place) -> bool:
+        if any(map(self.context.forbids, requests_for(place, "read"))):
+            return False
+        if is_another_name(place.root, place.parts):
+            return False
+        if self._glob is not None and not self._glob(place.name):
+            return False
+        return self._ignores is None or not self._ignores.leaves_out(place.name, is_folder=False)
+
+
+def _with_end(lines: list[str], end: str) -> str:
+    return f"{capped(chr(10).join(lines), 45_000)}\n[{end}]"
 
 
 def excerpt(line: str, at: int) -> str:
@@ -311,13 +318,11 @@ def excerpt(line: str, at: int) -> str:
     return f"{'...' if start else ''}{part}{'...' if start + len(part) < len(line) else ''}"
 
 
-async def search_with_ripgrep(
-    program: str, wanted: Wanted, place: Place, matches: Matches, context: ToolContext
-) -> None:
-    """Find the lines with the help of ripgrep.
+async def _named_by_ripgrep(program: str, search: Search, *, ignore_case: bool) -> list[str]:
+    """Return the files to look into.
 
-    It only says which files to look into: it opens them by their paths, which somebody may lead
-    elsewhere meanwhile, and what is shown is what `read_bytes` gives.
+    ripgrep opens files by their paths, which somebody may lead elsewhere meanwhile: what is shown is what
+    `read_bytes` gives.
 
     Raises:
         WorldTrouble: ripgrep failed.
@@ -328,17 +333,17 @@ async def search_with_ripgrep(
     flags += ["--color=never", "--no-require-git", "--encoding=none"]
     flags += ["--no-ignore-global", "--no-ignore-exclude", "--no-ignore-dot", "--no-ignore-parent"]
     flags += [f"--max-filesize={MAX_SEARCHED_BYTES}", "--sort=path", "--no-follow"]
-    if wanted.ignore_case:
+    if ignore_case:
         flags.append("--ignore-case")
-    if matches.includes_ignored:
+    if search.includes_ignored:
         flags += ["--no-ignore", "--hidden", "--glob=!.git"]
     names = _Names()
     ended = await run_command(
-        [program, *flags, f"--regexp={wanted.pattern.literal}", "--", f"./{place.name}"],
-        folder=place.root,
+        [program, *flags, f"--regexp={search.pattern.literal}", "--", f"./{search.place.name}"],
+        folder=search.place.root,
         environment={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
         timeout_s=60,
-        stop=context.stop,
+        stop=search.context.stop,
         sink=names,
     )
     if ended.cause == "timed_out":
@@ -347,8 +352,7 @@ async def search_with_ripgrep(
         raise WorldTrouble(
             f"ripgrep failed with exit code {ended.exit_code}.", hint="Search in a folder of it."
         )
-    files = [Place(root=place.root, parts=tuple(name.split("/"))) for name in names.found]
-    await in_thread(partial(_look_into, files, wanted, matches, partial(check_stop, context)))
+    return names.found
 
 
 class _Names(Sink):
@@ -362,51 +366,6 @@ class _Names(Sink):
         *whole, self._rest = (self._rest + data).split(b"\0")
         self.found += [os.path.normpath(os.fsdecode(name)) for name in whole]
         return len(self.found) <= MAX_SEARCHED_FILES
-
-
-def search_in_python(wanted: Wanted, place: Place, matches: Matches, context: ToolContext) -> None:
-    """Find the lines without ripgrep."""
-    check = partial(check_stop, context)
-    _look_into(_files(place, matches, check), wanted, matches, check)
-
-
-def _look_into(
-    files: list[Place], wanted: Wanted, matches: Matches, check: Callable[[], None]
-) -> None:
-    for file in files:
-        check()
-        if not matches.takes(file.name):
-            continue
-        try:
-            data = read_bytes(file, max_bytes=MAX_SEARCHED_BYTES)
-        except (MidstreamError, OSError):
-            continue
-        if b"\0" in data[:_SNIFFED_BYTES]:
-            continue
-        for number, line in _matching(data, wanted):
-            if not matches.add(file.name, number, line):
-                return
-
-
-def _files(place: Place, matches: Matches, check: Callable[[], None]) -> list[Place]:
-    if place.path.is_dir():
-        found = walk(place, include_ignored=matches.includes_ignored, check=check)
-        return [
-            Place(root=place.root, parts=tuple(entry.path.split("/")))
-            for entry in found
-            if not entry.is_folder
-            and entry.link is None
-            and (matches.includes_ignored or not Path(entry.path).name.startswith("."))
-        ]
-    return [place]
-
-
-def _matching(data: bytes, wanted: Wanted) -> Iterator[tuple[int, str]]:
-    text = data.decode(errors="replace").replace("\r\n", "\n")
-    if wanted.pattern.may_be_in(text):
-        for number, line in enumerate(text.split("\n"), 1):
-            if wanted.pattern.find(line) >= 0:
-                yield number, line
 
 
 TOOLS: tuple[Tool, ...] = (
