@@ -14,6 +14,7 @@ from midstream.language.errors import JournalFull
 from midstream.language.names import Json
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import FakeTool, FakeTools, Gate, asks, call, says
+from midstream.views.listing import HEADLESS
 
 
 def settings(home: Path, text: str) -> None:
@@ -452,6 +453,26 @@ async def test_fork_leaves_the_run_as_it_is(tmp_path: Path) -> None:
         assert (
             await made.type("/fork x")
         ).reason == "'x' is not an event number. /fork SEQ, such as /fork 12."
+
+
+async def test_chats_of_scripts_that_have_their_reply_hide_no_run(tmp_path: Path) -> None:
+    store = MemoryStore()
+    async with scene(tmp_path, store=store.beside()) as made:
+        workspace = str(made.engine.world.workspace)
+    await store.append("left", 0, started("left", workspace=workspace))
+    asked = e.QuestionAsked(question_id="q1", number=0, kind="input", text="")
+    said = e.InputReceived(input_id="i1", text="hi", source=HEADLESS, handling="answer")
+    for number in range(30):
+        id = f"chat{number}"
+        await store.append(id, 0, started(id, workspace=workspace, kind="chat"))
+        await store.append(id, 1, told(id, said, asked, after=1))
+    typed = msgspec.structs.replace(said, source="user")
+    await store.append("chat7", 3, told("chat7", typed, after=3))
+    async with scene(tmp_path, store=store.beside()) as made:
+        lines = await made.session.background.lines()
+
+    assert [line.split()[0] for line in lines[:-1]] == ["left", "chat7"]
+    assert lines[-1] == "  Others are chats of scripts, answered: midstream runs lists them."
 
 
 async def test_of_many_runs_the_last_ones_are_listed_and_any_is_found(tmp_path: Path) -> None:

@@ -121,8 +121,11 @@ class AICoderConsole:
             await machine.settled()
 
     def summary(self) -> tuple[str, ...]:
-        """Return where each run stands, a line each."""
-        return tuple(run_line(machine.run) for machine in self.session.runs.own())
+        """Return where each run stands, a line each; of a chat that has replied there is nothing to say."""
+        runs = [machine.run for machine in self.session.runs.own()]
+        return tuple(
+            run_line(run) for run in runs if not (run.is_chat and run.visit.phase == "waiting")
+        )
 
     def failed(self) -> bool:
         """Return whether a workflow of this console has failed."""

@@ -207,14 +207,23 @@ class Background:
         return list(found.items())
 
     async def lines(self) -> list[str]:
-        """Return where every run stands, a line each, the active one marked."""
+        """Return where every run stands, a line each, the active one marked.
+
+        Chats of scripts that have their reply are no run that anybody looks for.
+        """
         active = self._switching.active()
         own = self._runs.own()
         here = {machine.run.id for machine in own if machine.run.is_over or not machine.is_closed}
         await self._runs.listed()
         some = len(here) + SHOWN_RUNS + 1
         repository = self._runs.repository
-        living = await repository.listing(status=ACTIVE, limit=some)
+        living: list[KeptRun] = []
+        has_answered = False
+        async for kept in repository.walk(status=ACTIVE):
+            has_answered = has_answered or kept.is_answered
+            living += [] if kept.is_answered else [kept]
+            if len(living) == some:
+                break
         over = await repository.listing(status=ENDED, limit=some)
         elsewhere = [kept for kept in living if kept.id not in here]
         active_id = "" if active is None else active.run.id
@@ -223,8 +232,10 @@ class Background:
         lines = [f"{'*' if id == active_id else ' '} {line}" for id, line in rows]
         if len(elsewhere) > SHOWN_RUNS:
             lines.insert(0, "  There are older ones: midstream runs lists them.")
-        if any(kept.id not in here for kept in over):
-            lines.append("  Others have ended: midstream runs lists them.")
+        others = ["have ended"] * any(kept.id not in here for kept in over)
+        others += ["are chats of scripts, answered"] * has_answered
+        if others:
+            lines.append(f"  Others {', or '.join(others)}: midstream runs lists them.")
         return lines
 
     async def ended(self) -> Run | None:

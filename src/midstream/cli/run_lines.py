@@ -86,6 +86,8 @@ def status_words(kept: KeptRun) -> str:
     """Return where a run stands, in words for a person."""
     status = status_of(kept)
     words = _WORDS.get(status, status)
+    if kept.is_answered:
+        return "answered"
     if status == "waiting" and not kept.summary.asking:
         words = "waits for its next line"
     if status in ("waiting", "suspended") and not kept.owner:

@@ -53,6 +53,12 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
         return self.was_cut and not (self.summary.asking or self.summary.awaits_input)
 
     @property
+    def is_answered(self) -> bool:
+        """Return whether it is a chat of a script or program, which has its reply: nobody waits for it."""
+        is_at_rest = self.summary.standing == "waiting" and not (self.owner or self.damaged)
+        return is_at_rest and self.summary.kind == "chat" and self.summary.is_unattended
+
+    @property
     def place(self) -> Place:
         """Return the run's place in a listing: the next page begins behind it."""
         return self.summary.updated_at, self.id
