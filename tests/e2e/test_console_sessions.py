@@ -281,6 +281,34 @@ async def test_a_chat_that_was_gone_back_in_is_listed_once(tmp_path: Path) -> No
         assert listed.endswith("There are stopped ones: midstream runs lists them.")
 
 
+async def test_undo_of_words_that_cut_a_reply_asks_nothing_before_it_is_wanted(
+    tmp_path: Path,
+) -> None:
+    gate = Gate()
+    script = (says("Once", gate=gate, after=0), "In short.", "Once more.")
+    async with scene(tmp_path, *script) as made:
+        await made.type("tell me all")
+        await gate.reached()
+        await said(made, "in short, please")
+        await made.type("/undo")
+        active = made.session.active()
+        assert active is not None
+        await active.settled()
+        assert (active.run.visit.phase, len(made.model.requests)) == ("held", 2)
+
+        await made.type("/redo")
+        forward = made.session.active()
+        assert forward is not None
+        assert forward.run.visit.phase == "waiting"
+        await made.type("/undo")
+        active = made.session.active()
+        assert active is not None
+        await active.unsuspend()
+        await active.settled()
+        assert (active.run.visit.phase, len(made.model.requests)) == ("waiting", 3)
+        assert made.model.requests[-1].messages[-1].text == "tell me all"
+
+
 async def test_sessions_goes_to_one_and_back_and_each_keeps_its_own_words(tmp_path: Path) -> None:
     store = MemoryStore()
     await two_chats(tmp_path, store)

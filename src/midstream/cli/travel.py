@@ -105,6 +105,7 @@ def undo(options: Options, run: str, put_back: bool) -> int:
         if not kept.is_foreign and not kept.summary.is_over:
             await stop_here(store, clock, kept.id, reason=time_travel.UNDONE)
         made = await time_travel.fork(store, kept.id, point)
+        await time_travel.let_wait(store, made.id, now=clock.now())
         returned: Sequence[Returned] = ()
         if put_back:
             place = Path(made.workspace)

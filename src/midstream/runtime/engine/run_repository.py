@@ -27,7 +27,14 @@ from midstream.runtime.engine.resume import cut_runs, stop_here, take_up
 from midstream.runtime.engine.run_costs import spent_here
 from midstream.runtime.engine.run_file import exported, write_new
 from midstream.runtime.engine.run_files import Returned, changed_files, put_back
-from midstream.runtime.engine.time_travel import UNDONE, Fork, before_last_turn, fork, whole_facts
+from midstream.runtime.engine.time_travel import (
+    UNDONE,
+    Fork,
+    before_last_turn,
+    fork,
+    let_wait,
+    whole_facts,
+)
 from midstream.runtime.file_watch import written_so_far
 from midstream.runtime.ports import Machine
 from midstream.runtime.storage import PAGE, Choice, KeptRun, RunKind, walk
@@ -166,10 +173,11 @@ class WorkspaceRuns:
             at = await before_last_turn(store, id)
         await machine.stop(UNDONE)
         made, is_chat = await fork(store, id, at), _is_chat(machine)
+        now, workspace = self._engine.world.clock.now(), self._engine.world.workspace
+        await let_wait(store, made.id, now=now)
         if keeps_files and made.effects.files:
             told = self._left(made, is_chat=is_chat)
         else:
-            now, workspace = self._engine.world.clock.now(), self._engine.world.workspace
             try:
                 returned = await files_undone(store, made, workspace, now=now)
             except MidstreamError as error:

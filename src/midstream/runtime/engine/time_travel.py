@@ -10,6 +10,7 @@ stays done; `Fork.effects` lists it, and `put_back` puts files back.
     at = await before_last_turn(store, id)
     await machine.stop(UNDONE)               or engine.resuming.stop_here: the old run goes on nowhere
     forked = await fork(store, id, at)
+    await let_wait(store, forked.id, now=...)
     report = await redoing.files_undone(store, forked, Path(forked.workspace), now=...)
     machine = await engine.resume(forked.id, handlers=...)        the caller goes on with the fork
 
@@ -22,6 +23,7 @@ from functools import partial
 import msgspec
 
 from midstream.core.costs import counted
+from midstream.core.decide.decide import decide
 from midstream.core.events import (
     Fact,
     FileWritten,
@@ -40,9 +42,12 @@ from midstream.core.events import (
     WorkflowOutput,
 )
 from midstream.core.fold.apply import apply
+from midstream.core.inputs import Halt, Shown
 from midstream.core.notices import Envelope
+from midstream.core.pending import request_key
 from midstream.core.run import Run
 from midstream.language.errors import JournalDamaged, UserMistake
+from midstream.runtime.engine.open_run import opened
 from midstream.runtime.state_machine import new_run_id
 from midstream.runtime.storage import Store
 from midstream.system.offloop import in_thread
@@ -117,6 +122,23 @@ async def fork(store: Store, source: str, at: int | None = None) -> Fork:
         damaged=None if damage is None else damage.seq,
         words=next((e.event.text for e in facts[seq:] if isinstance(e.event, InputReceived)), ""),
     )
+
+
+async def let_wait(store: Store, id: str, *, now: float) -> None:
+    """Have a chat that undo led back to, and that is about to reply, wait for its person as after Esc.
+
+    Whoever takes words back wants to say others: the reply that they cut is not made anew, and paid for
+    again, before that is asked for. The fork must not run yet.
+    """
+    run = await opened(store, id)
+    turn = run.visit.turn
+    if not run.is_chat or run.visit.phase != "turn" or turn is None or turn.calls:
+        return
+    # What the request had used counts where it was made.
+    halt = Halt(shown=(Shown(key=request_key(run), text=turn.shown),))
+    facts = enumerate(decide(run, halt), run.seq + 1)
+    told = [Envelope(run=id, at=now, event=fact, seq=seq) for seq, fact in facts]
+    await store.append(id, run.seq, told)
 
 
 async def _take_back(store: Store, id: str, facts: Sequence[Envelope], seq: int) -> None:
