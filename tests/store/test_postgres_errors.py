@@ -1,5 +1,6 @@
 """What a person is told where the database cannot be used, and that no password is in it."""
 
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from midstream.config.directories import JOURNAL_VARIABLE, shown_address
 from midstream.config.manager import ConfigManager
 from midstream.language.errors import JournalTooNew, MidstreamError, UserMistake, WorldTrouble
 from midstream.safety.redaction import Redactor, secret_values
+from midstream.store.postgres import store
 
 PASSWORD = "correct-horse-battery"
 
@@ -93,6 +95,29 @@ def test_what_is_wrong_with_an_address_or_a_server_is_said(
     }
     for address, what in wrong.items():
         assert what in refused(address, tmp_path).what
+
+
+def test_what_is_waited_for_is_said_while_a_server_gives_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def hear(words: str) -> None:
+        told.append(words)
+        server.accept()[0].close()
+        server.close()
+
+    monkeypatch.setattr(store, "complain", hear)
+    monkeypatch.setattr(store, "WORD_AFTER_S", 0.0)
+    port = server.getsockname()[1]
+    with server:
+        error = refused(f"postgresql://me:secret@127.0.0.1:{port}/x", tmp_path)
+
+    assert isinstance(error, WorldTrouble)
+    assert told == [
+        f"The journal postgresql://me@127.0.0.1:{port}/x gives no answer yet; midstream waits for it."
+    ]
 
 
 def test_a_wrong_password_is_said(

@@ -68,9 +68,13 @@ from midstream.store.postgres.sweep import sweep
 from midstream.store.refusals import closed, forgotten
 from midstream.store.threads import Calls, Job, Notes, Worker
 from midstream.system.offloop import in_thread
+from midstream.system.own_process import complain
 from midstream.views.listing import Standing
 
 T = TypeVar("T")
+
+WORD_AFTER_S = 2.0
+"""Seconds that a database has for its first answer before a person hears what is waited for."""
 
 LOOK_PATIENCE_S = 1.0
 CLOSING_PATIENCE_S = 5.0
@@ -141,6 +145,10 @@ class PostgresStore:
         """
         me, address, clock = new_name(), Address(url), ServerTime()
         link = Link(address, patience_s=0.0)
+        words = f"The journal {address.shown} gives no answer yet; midstream waits for it."
+        slow = threading.Timer(WORD_AFTER_S, complain, (words,))
+        slow.daemon = True
+        slow.start()
         try:
             link.do(tables.prepare)
             link.do(clock.ask)
@@ -148,6 +156,7 @@ class PostgresStore:
         except Exception as error:
             raise explained(error, address) from error
         finally:
+            slow.cancel()
             link.close()
         return cls(me, address, clock, host=host, person=person, blobs=kept)
 
