@@ -188,6 +188,20 @@ def test_words_in_a_burst_are_one_interruption_until_something_comes_of_them() -
     assert narrated(*burst, *stopped) == f"{told}⏹ interrupted · stopped: read_files\n"
 
 
+def test_a_workflow_that_holds_is_stopped_without_a_word_of_interruption() -> None:
+    held = interrupting(1, leads_to="hold", state="write")[:1]
+    stops: list[e.AnyFact] = [
+        e.Interrupted(epoch=2, text=None, leads_to="stop", state="write", reason="enough"),
+        e.RunStopped(reason="enough"),
+    ]
+    onwards = e.StateTransition(source="write", target="write", reason="going on")
+    told = "⏹ interrupted · ada cut off · waiting for your words\n"
+
+    assert narrated(*held, *stops) == f"{told}■ stopped: enough\n"
+    cut = "⏹ interrupted · write cut off · enough\n"
+    assert narrated(*held, onwards, *stops) == f"{told}{cut}■ stopped: enough\n"
+
+
 def test_what_was_on_the_screen_is_kept_even_if_the_run_knew_of_less() -> None:
     renderer = EventRenderer(with_cards=True)
     renderer.shown("r1", "", "ada", "I would like")

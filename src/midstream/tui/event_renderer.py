@@ -238,7 +238,7 @@ def _suspended(of: RunMemory, fact: e.RunSuspended) -> list[Block]:
 
 def _moved(of: RunMemory, fact: e.StateTransition) -> list[Block]:
     place = of.place(fact.branch)
-    place.state, place.expired = fact.target, None
+    place.state, place.expired, place.is_held = fact.target, None, False
     if of.is_chat:
         return []
     if fact.reason == _GOING_ON:

@@ -123,8 +123,8 @@ class Place(msgspec.Struct, kw_only=True):
 
     `branches` are those of each state, and whether they are done. `failure` is what failed there and was
     told, `broken` why a branch of it failed. `epoch` is that of the last halt there, `cut` the agent that
-    it cut off and that has not replied since, `expired` the number of the question there that nobody
-    answered in time.
+    it cut off and that has not replied since, `is_held`: it waits for words since then. `expired` is the
+    number of the question there that nobody answered in time.
     """
 
     state: str = ""
@@ -135,6 +135,7 @@ class Place(msgspec.Struct, kw_only=True):
     broken: str = ""
     epoch: int | None = None
     cut: str = ""
+    is_held: bool = False
     expired: int | None = None
 
     @property
@@ -183,7 +184,7 @@ class RunMemory(msgspec.Struct, kw_only=True, eq=False):
             place = self.place(path)
             place.state = each.visit.state
             if place.epoch is None:
-                place.epoch = each.halt.epoch
+                place.epoch, place.is_held = each.halt.epoch, each.visit.phase == "held"
             if path:
                 place.about = about(each.input, each.variables)
             if path and not each.branch.call_id:

@@ -112,11 +112,12 @@ def disposed(of: RunMemory, fact: e.InputDisposed) -> list[Block]:
 def interrupted(of: RunMemory, fact: e.Interrupted) -> list[Block]:
     """Tell what was cut; the interruption itself waits until all that it stopped has ended."""
     place = of.place(fact.branch)
+    was_held, place.is_held = place.is_held, fact.leads_to == "hold"
     if place.epoch == fact.epoch:
         return []  # Words that joined a halt told before: what they lead to comes next.
     place.epoch = fact.epoch
-    if of.is_chat and fact.leads_to == "stop" and not fact.agent:
-        return []  # A chat that only waited is let go: nothing was interrupted.
+    if (of.is_chat or was_held) and fact.leads_to == "stop" and not fact.agent:
+        return []  # A run that only waited is let go: nothing was interrupted.
     found = cut(of, fact) if fact.agent else []
     here = of.halt(fact).cut(fact.branch)
     here.agent, here.had_words = here.agent or fact.agent, here.had_words or bool(found)
