@@ -5,7 +5,7 @@ from typing import Any
 
 from console_kit import console
 from screen import CTRL_D
-from support.openai_server import Body, Call, Gate, OpenAIServer, Reply
+from support.openai_server import Body, Call, Fault, Gate, OpenAIServer, Reply
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 
@@ -37,6 +37,7 @@ def test_a_side_question_interrupts_nothing_and_is_taken_over_by_a_person(tmp_pa
         screen.type("\x15a story\r")
         screen.wait_for("Once upon")
         screen.type("/btw who is it about?\r")
+        screen.wait_for("dude is asked beside the conversation.")
         screen.wait_for("It is **Ada**.")
         screen.wait_for("The conversation has not heard of this (<$0.0001)")
         assert brain.heard[1][0] == "a story", "all that was said is known there"
@@ -59,6 +60,18 @@ def test_a_side_question_interrupts_nothing_and_is_taken_over_by_a_person(tmp_pa
         )
         screen.type(CTRL_D)
         assert screen.wait_exit() == 0
+
+
+def test_a_side_question_whose_answer_is_lost_was_paid_for_all_the_same(tmp_path: Path) -> None:
+    steps: list[Reply | Fault] = [Reply(text="Hello."), Fault(how="cut_mid", text="It is")]
+    with OpenAIServer(steps) as server, console(tmp_path, *MODEL, server=server) as screen:
+        screen.wait_for("chat with dude")
+        screen.type("hello\r")
+        screen.wait_for("Hello.")
+        screen.type("/btw who?\r")
+        screen.wait_for("was cut off")
+        screen.type("\x15/cost\r")
+        screen.wait_for("And 1 question beside them (/btw): ~")
 
 
 def test_a_tool_that_is_called_instead_of_an_answer_is_not_run(tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ class SideQuestions:
         # What tools need no yes, and what a run may use, does not matter here: it only speaks.
         request = await in_thread(partial(_request, machine.run, agent, question))
         request = await with_contents(request, world.blobs)
+        ui.say(f"{agent} is asked beside the conversation.", kind="note")
         heard = _Unheard()
         try:
             reply = await world.model.request(request, heard)
