@@ -18,6 +18,7 @@ from midstream.language.names import Json
 from midstream.rehearsal.comparison import replay
 from midstream.rehearsal.record import from_facts
 from midstream.runtime.agent import WorkflowAgent
+from midstream.runtime.engine.run_files import changed_files
 from midstream.runtime.external_prompt import BEFORE, CUT, DONE, NOW, told_to
 from midstream.runtime.file_watch import MAX_FILE_BYTES, written_so_far
 from midstream.runtime.handlers import ScriptHandlers
@@ -365,13 +366,21 @@ async def test_what_it_has_changed_so_far_is_seen_in_mid_turn_and_told_once(tmp_
 
     async def so_far() -> list[str]:
         facts = await here.journal.read(here.machine.id)
-        files = await written_so_far(here.machine.run, facts, here.world)
-        return [Path(each.path).name for each in files]
+        more = await written_so_far(here.machine.run, facts, here.world)
+        assert [each.seq for each in more] == [*range(len(facts) + 1, len(facts) + 1 + len(more))]
+        return [
+            Path(each.event.path).name for each in more if isinstance(each.event, e.FileWritten)
+        ]
 
     async with scene(tmp_path, ONE, writes, mode="full") as here:
         await wrote.wait()
         assert await so_far() == ["kept.py"]
         assert await so_far() == ["kept.py"]
+        facts = await here.journal.read(here.machine.id)
+        facts += await written_so_far(here.machine.run, facts, here.world)
+        changes = await changed_files(here.world.blobs, facts)
+        assert [each.diff.path for each in changes] == ["own.py", "kept.py"]
+        assert "+changed it" in changes[1].diff.diff
         goes_on.set()
         await here.machine.wait()
         assert await so_far() == []

@@ -170,12 +170,11 @@ class FileWatch:
         return await self._world.blobs.put(data)
 
 
-async def written_so_far(
-    run: Run, facts: Sequence[Envelope], world: World
-) -> tuple[FileWritten, ...]:
-    """Return what external agents at work have changed since they were sent to it; nothing is journaled.
+async def written_so_far(run: Run, facts: Sequence[Envelope], world: World) -> tuple[Envelope, ...]:
+    """Return what external agents at work have changed since they were sent to it, as the facts that would
+    come next; nothing is journaled.
 
-    `facts` are those of the run: what they tell is not told again.
+    `facts` are all those of the run: what they tell is not told again.
 
     Raises:
         WorldTrouble: the files cannot be looked at, or what they held is not there any more.
@@ -188,7 +187,10 @@ async def written_so_far(
         if each.manifest:
             files, _ = await FileWatch(world.workspace, world, each.manifest).changes()
             found += (file for file in files if known.get(file.path, _NOTHING) != file.after)
-    return tuple(found)
+    return tuple(
+        Envelope(run=run.id, at=facts[-1].at, event=file, seq=seq)
+        for seq, file in enumerate(found, len(facts) + 1)
+    )
 
 
 _NOTHING = "nothing"

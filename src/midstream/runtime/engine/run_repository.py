@@ -268,8 +268,7 @@ class WorkspaceRuns:
         """
         facts = [*await self._engine.store.read(id)]
         if run is not None:
-            files = await written_so_far(run, facts, self._engine.world)
-            facts += (Envelope(run=id, at=facts[-1].at, event=each) for each in files)
+            facts += await written_so_far(run, facts, self._engine.world)
         return await changed_files(self._engine.store, facts)
 
     def _left(self, made: Fork, *, is_chat: bool = False) -> tuple[str, ...]:
