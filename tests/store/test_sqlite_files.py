@@ -197,7 +197,8 @@ async def test_one_run_is_looked_up_without_the_others(
         for run in ("a", "b", "c", "d"):
             await store.append(run, 0, [fact(run, 1)])
         await store.fork("b", 1, "f")
-        monkeypatch.setattr(facts, "head_in", looked)
+        for module in (facts, rows):
+            monkeypatch.setattr(module, "head_in", looked)
         await store.lineage("f")
         await store.run("c")
         await store.matching("d")

@@ -4,11 +4,8 @@ Reading goes along the chain of checksums, through the runs a fork came from, an
 fact that is missing or is not what was written.
 """
 
-import heapq
-from collections.abc import Collection, Iterator, Sequence
-from decimal import Decimal
+from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import islice, product
 from typing import Any
 
 import apsw
@@ -16,7 +13,6 @@ import msgspec
 
 from midstream.core.codec import FIRST
 from midstream.core.notices import Envelope
-from midstream.runtime.storage import KINDS, RunKind
 from midstream.store.chains import Append, Begun, Kept, Piece, Tip, begun, walked
 from midstream.store.encoding import seal
 from midstream.store.owners import Owners
@@ -27,8 +23,7 @@ from midstream.store.refusals import (
     no_such_run,
     taken,
 )
-from midstream.store.schema import KIND, NAME, STANDING, WORKSPACE, WRITTEN_AT
-from midstream.views.listing import ACTIVE, ENDED, Standing, Summary, named_like
+from midstream.views.listing import Summary
 
 _SUMMARY = msgspec.json.Decoder(Summary)
 _ENCODER = msgspec.json.Encoder()
@@ -48,12 +43,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     is_whole: bool = True
 
 
-# Judged where the rows are: of a thousand runs elsewhere no line is read. What is damaged is of nowhere.
-_LAST = "\U0010ffff"
-"""Sorts behind whatever an id goes on with."""
-
 # What was damaged need not be text any more: it is read as bytes.
-_COLUMNS = (
+HEAD = (
     "number, cast(id as blob), seq, cast(head as blob), cast(summary as blob), parent, parent_seq,"
     " is_foreign, cast(seal as blob)"
 )
@@ -65,99 +56,16 @@ def head_of(connection: apsw.Connection, run: str, *, expected: bool = False) ->
     `expected`: it should be there. Then one the index does not lead to is looked for in all rows:
     an index that was damaged must not hide a run.
     """
-    query = f"select {_COLUMNS} from runs where id=?"  # nosec B608  # columns of ours
+    query = f"select {HEAD} from runs where id=?"  # nosec B608  # columns of ours
     rows = connection.execute(query, (run,)).fetchall()
     if not rows and expected:
         rows = connection.execute(query.replace("where id", "where +id"), (run,)).fetchall()
     return head_in(rows[0]) if rows else None
 
 
-def listing(
-    connection: apsw.Connection,
-    *,
-    workspace: str | None,
-    kind: RunKind | None,
-    status: Collection[Standing] | None,
-    after: tuple[float, str] | None,
-    limit: int,
-) -> list[Head]:
-    """Return the rows of some runs, the one written last first; see `storage.Catalogue.listing`.
-
-    Of one folder each kind and standing is a piece of the index that is in order already: the first
-    entries of the pieces are merged, and only the rows of the page are read. Without a folder that is
-    done for each folder there is.
-    """
-    kinds = KINDS if kind is None else (kind,)
-    standings = {*ACTIVE, *ENDED} if status is None else set(status)
-    before, behind = "true", tuple[Any, ...]()
-    if after is not None:
-        # By the first condition the place is found in the index: it does not understand the second.
-        before = f"{WRITTEN_AT}<=?4 and ({WRITTEN_AT}, id)<(?4, ?5)"
-        behind = (int(Decimal(repr(after[0])).scaleb(6)), after[1])
-
-    def page(source: str) -> list[Head]:
-        folders = {workspace, ""} if workspace is not None else _folders(connection, source)
-        query = (
-            f"select {WRITTEN_AT}, cast(id as blob), number from {source}"  # nosec B608  # columns of ours
-            f" where {WORKSPACE}=?1 and {KIND}=?2 and {STANDING}=?3 and {before}"
-            f" order by {WRITTEN_AT} desc, id desc limit ?{4 + len(behind)}"
-        )
-        pieces: list[list[Any]] = [
-            connection.execute(query, (*piece, *behind, limit)).fetchall()
-            for piece in product(folders, kinds, standings)
-        ]
-        newest = islice(heapq.merge(*pieces, key=_when, reverse=True), limit)
-        found = (head_numbered(connection, number) for _, _, number in newest)
-        return [head for head in found if head is not None]
-
-    try:
-        return page("runs indexed by runs_here")
-    except apsw.CorruptError:
-        # An index that cannot be read hides no run: the rows are looked through.
-        return page("runs not indexed")
-
-
-def _when(entry: Sequence[Any]) -> tuple[int, bytes]:
-    return entry[0], entry[1]
-
-
-def _folders(connection: apsw.Connection, source: str) -> list[str]:
-    """Return the folders of all runs: each is one step in the index, however many runs it has."""
-    found: list[str] = []
-    first = f"select {WORKSPACE} from {source} where true order by 1 limit 1"  # nosec B608
-    following = first.replace("true", f"{WORKSPACE}>?")
-    rows = connection.execute(first).fetchall()
-    while rows:
-        found.append(str(rows[0][0]))
-        rows = connection.execute(following, (found[-1],)).fetchall()
-    return found
-
-
-def matching(
-    connection: apsw.Connection, text: str, *, workspace: str | None, limit: int
-) -> list[Head]:
-    """Return the rows of runs by the beginning of an id, and by name; see `storage.Catalogue.matching`."""
-    place = "true" if workspace is None else f"{WORKSPACE} in (?, '')"
-    places = () if workspace is None else (workspace,)
-    begun = connection.execute(
-        f"select {_COLUMNS} from runs where id>=? and id<? and {place} order by id limit ?",  # nosec B608  # columns of ours
-        (text, text + _LAST, *places, limit),
-    ).fetchall()
-    found = [head_in(row) for row in begun]
-    known = {head.id for head in found}
-    names = connection.execute(
-        f"select cast(id as blob), cast({NAME} as blob) from runs indexed by runs_named"  # nosec B608  # columns of ours
-        f" where {NAME} != '' and {place} order by id",
-        places,
-    )
-    said = [(text_in(id), text_in(name)) for id, name in names]
-    named = named_like(text, [pair for pair in said if pair[0] not in known])[:limit]
-    return found + [head for id in named if (head := head_of(connection, id)) is not None]
-
-
 def head_numbered(connection: apsw.Connection, number: int) -> Head | None:
     """Return the row of the run with this number, None where there is none."""
-    query = f"select {_COLUMNS} from runs where number=?"  # nosec B608  # columns of ours
+    query = f"select {HEAD} from runs where number=?"  # nosec B608  # columns of ours
     rows = connection.execute(query, (number,)).fetchall()
     return head_in(rows[0]) if rows else None
 
