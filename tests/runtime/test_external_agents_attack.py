@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from test_external_agents import ONE, Scene, edit, scene
 
-from midstream.agents.turn import Calls
+from midstream.agents.turn import Known, read_update
 from midstream.core import events as e
 from midstream.core.question import Decision
 from midstream.language.errors import MidstreamError
@@ -122,10 +122,11 @@ async def test_a_command_line_is_judged_as_one_whatever_the_call_is_said_to_be(
 ) -> None:
     given = {"command": ["bash", "-lc", "rm -rf x"]}
     told = {"toolCallId": "1", "kind": "read", "title": "Look", "rawInput": given}
-    call = Calls().take(told).call
+    known = Known(ExternalCall(id="1", title=""))
+    known.take(read_update(told))
 
     async def lies(_: ExternalPrompt, listener: ExternalListener) -> str:
-        return str((await listener.permit(call)).is_granted)
+        return str((await listener.permit(known.call)).is_granted)
 
     async with scene(tmp_path, ONE, lies) as here:
         shown = await decided(here, False)

@@ -6,7 +6,7 @@ out, never the call itself.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias, get_args
 
 import msgspec
@@ -16,7 +16,6 @@ from midstream.agents.acp_messages import (
     Content,
     Diff,
     TextContent,
-    ToolCallStatus,
     ToolCallUpdate,
     ToolKind,
     Usage,
@@ -45,43 +44,20 @@ class Known(msgspec.Struct):
     is_over: bool = False
     text: str = ""
 
-
-class Calls:
-    """The calls of one turn, by the agent's ids."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, Known] = {}
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def take(self, told: Params) -> Known:
-        """Return what is known of a call with what an update says of it.
-
-        Raises:
-            msgspec.ValidationError: it has no id.
-        """
-        update = read_update(told)
-        id = update.tool_call_id[:_MAX_ID]
-        known = self._known.get(id)
-        if known is None:
-            known = self._known[id] = Known(ExternalCall(id=id, title=""))
-        known.call = _with(known.call, update)
-        if (text := _result(update)) and not known.is_over:
-            known.text = text
+    def take(self, update: ToolCallUpdate) -> None:
+        """Know what an update says of it, too."""
+        self.call = _with(self.call, update)
+        if (text := _result(update)) and not self.is_over:
+            self.text = text
         if update.status == "completed" or update.status == "failed":
-            known.outcome = update.status
-        return known
+            self.outcome = update.status
 
-    def open(self) -> Iterator[Known]:
-        """Yield those that have not ended."""
-        return (known for known in self._known.values() if not known.is_over)
-
-
-def is_plain(call: ExternalCall) -> bool:
-    """Return whether no more than a title is known of a call."""
-    is_titled = call.command in ("", call.title)
-    return is_titled and not (call.paths or call.url or call.texts or call.arguments)
+    @property
+    def is_plain(self) -> bool:
+        """Return whether no more than a title is known of it."""
+        call = self.call
+        is_titled = call.command in ("", call.title)
+        return is_titled and not (call.paths or call.url or call.texts or call.arguments)
 
 
 def read_update(told: Params) -> ToolCallUpdate:
@@ -93,26 +69,20 @@ def read_update(told: Params) -> ToolCallUpdate:
     try:
         return msgspec.convert(told, ToolCallUpdate)
     except msgspec.ValidationError:
-        pass
-    less: Params = {"toolCallId": told.get("toolCallId")}
-    if isinstance(title := told.get("title"), str):
-        less["title"] = title
-    if isinstance(kind := told.get("kind"), str):
-        less["kind"] = kind if kind in get_args(ToolKind) else "other"
-    if told.get("status") in get_args(ToolCallStatus):
-        less["status"] = told["status"]
-    for key in ("content", "locations"):
-        if isinstance(entries := told.get(key), list):
-            less[key] = [each for each in entries if _fits(key, each)]
-    less["rawInput"], less["rawOutput"] = told.get("rawInput"), told.get("rawOutput")
+        less: Params = {"toolCallId": told.get("toolCallId")}
+    for key, value in told.items():
+        if isinstance(value, list):
+            value = [each for each in value if _fits(key, [each])]
+        elif key == "kind" and isinstance(value, str) and value not in get_args(ToolKind):
+            value = "other"
+        if _fits(key, value):
+            less[key] = value
     return msgspec.convert(less, ToolCallUpdate)
 
 
-def _fits(key: str, entry: Json) -> bool:
-    if not isinstance(entry, dict):
-        return False
+def _fits(key: str, value: Json) -> bool:
     try:
-        msgspec.convert({"toolCallId": "", key: [entry]}, ToolCallUpdate)
+        msgspec.convert({"toolCallId": "", key: value}, ToolCallUpdate)
     except msgspec.ValidationError:
         return False
     return True
@@ -189,7 +159,8 @@ class Turn:
 
     def __init__(self, listener: ExternalListener) -> None:
         self.listener = listener
-        self.calls = Calls()
+        self._calls: dict[str, Known] = {}
+        """By the agent's ids."""
         self.stopped = asyncio.Event()
         self.asking: set[asyncio.Task[object]] = set()
         """Requests of the agent that wait for the listener."""
@@ -209,7 +180,7 @@ class Turn:
     @property
     def is_working(self) -> bool:
         """Return whether a call of the agent's own is under way."""
-        return any(known.is_told for known in self.calls.open())
+        return any(known.is_told and not known.is_over for known in self._calls.values())
 
     async def tell(self) -> None:
         """Tell the listener what comes, for ever.
@@ -271,7 +242,7 @@ class Turn:
             known = await self._taken(told)
         except msgspec.ValidationError:
             return
-        if not known.is_told and known.outcome is None and is_plain(known.call):
+        if not known.is_told and known.outcome is None and known.is_plain:
             # More of it is about to be said; agents begin with a title.
             self._held = known
             return
@@ -288,8 +259,11 @@ class Turn:
         return known
 
     async def _taken(self, told: Params) -> Known:
-        known = self.calls.take(told)
-        if len(self.calls) > MAX_CALLS:
+        update = read_update(told)
+        id = update.tool_call_id[:_MAX_ID]
+        known = self._calls.setdefault(id, Known(ExternalCall(id=id, title="")))
+        known.take(update)
+        if len(self._calls) > MAX_CALLS:
             raise TooMuch(f"it made over {MAX_CALLS:,} calls in one turn.")
         self._count(len(known.text))
         if known is not self._held:
