@@ -23,7 +23,6 @@ import msgspec
 from midstream.config.project_files import tables_of
 from midstream.core.costs import counted
 from midstream.language.errors import MidstreamError
-from midstream.language.names import Outcome
 from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import SHOWN
 from midstream.safety.sanitize import sanitized
@@ -84,16 +83,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         return self.file, _MOVING.sub("line", self.message)
 
 
-class Ran(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checker's command said, or why it was not run (`refused`)."""
-
-    outcome: Outcome = "not_run"
-    text: str = ""
-    refused: str = ""
-
-
-Runner: TypeAlias = Callable[[str, float, ToolContext], Awaitable[Ran]]
-"""Runs a command line for at most so many seconds; see `ToolManager`."""
+Runner: TypeAlias = Callable[[str, float, ToolContext], Awaitable[ToolOutcome]]
+"""Runs a command line for at most so many seconds; `denied` says why it is not run: see `ToolManager`."""
 
 # --- which there are ----------------------------------------------------------------------------
 
@@ -389,8 +380,8 @@ class Watch:
         except Exception as error:  # whatever goes wrong with a look, the change is not its affair
             self._note(checker, f"{type(error).__name__}: {error}")
             return None
-        if ran.refused:
-            self._note(checker, ran.refused)
+        if ran.outcome == "denied":
+            self._note(checker, ran.text)
             return None
         if ran.outcome == "completed" or (ran.outcome == "failed" and problems):
             if _CUT in output:

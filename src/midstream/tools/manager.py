@@ -26,7 +26,7 @@ from midstream.safety.policy import Policy, Verdict, is_named, judged, kept_from
 from midstream.safety.rules import covers, is_told_by_name
 from midstream.system.offloop import in_thread, still_working
 from midstream.tools.base import Planned, Result, Stopped, Tool
-from midstream.tools.diagnostics import Diagnostics, Ran, Watch
+from midstream.tools.diagnostics import Diagnostics, Watch
 from midstream.tools.tool_text import capped, cleaned
 from midstream.tools.validation import validate
 
@@ -208,27 +208,24 @@ class ToolManager:
         ended = await self._called(name, arguments, watch.context)
         return await watch.checked(ended)
 
-    async def _run_checker(self, line: str, timeout_s: float, context: ToolContext) -> Ran:
-        """Return what a command said that looks at a change, run as a command of the agent would be.
+    async def _run_checker(self, line: str, timeout_s: float, context: ToolContext) -> ToolOutcome:
+        """Return how a command ended that looks at a change, run as a command of the agent would be.
 
         Where a person would have to be asked, or it would not be in the sandbox, it is not run.
         """
         tool = self._tools.get(TERMINAL)
         if tool is None:
-            return Ran(refused="there is nothing to run commands with")
+            return _not_looking("there is nothing to run commands with")
         arguments: dict[str, Json] = {"command": line, "timeout_s": timeout_s}
         planned = await _planned(tool, arguments, self._with_policy(context))
         if isinstance(planned, ToolOutcome):
-            return Ran(refused=planned.text)
+            return _not_looking(planned.text)
         if any(each.kind in _NOT_FOR_CHECKERS for each in planned.requests):
-            return Ran(refused="it would not run in a whole sandbox")
+            return _not_looking("it would not run in a whole sandbox")
         verdict = self._verdict(tool, planned, context)
-        if verdict.kind == "ask":
-            return Ran(refused=_WOULD_ASK)
-        if verdict.kind == "deny":
-            return Ran(refused=verdict.reason)
-        ended = await self._called(TERMINAL, arguments, context)
-        return Ran(outcome=ended.outcome, text=ended.text)
+        if verdict.kind != "allow":
+            return _not_looking(_WOULD_ASK if verdict.kind == "ask" else verdict.reason)
+        return await self._called(TERMINAL, arguments, context)
 
     async def _called(
         self, name: str, arguments: dict[str, Json], context: ToolContext
@@ -286,6 +283,10 @@ def _failing(tool: Tool, why: str) -> Review:
     if tool.spec.name != EXTERNAL_CALL:
         return Review()
     return Review(kind="deny", reason=f"What it would do could not be found out: {why}")
+
+
+def _not_looking(why: str) -> ToolOutcome:
+    return ToolOutcome(outcome="denied", text=why)
 
 
 def _denied(verdict: Verdict) -> ToolOutcome:
