@@ -43,7 +43,7 @@ FAILS: dict[str, str] = {
     "print half a character": "printf '\\377\\376'",
     "say a number no journal holds": "echo '{\"x\": 1e999}'",
     "make the arguments a text": 'echo \'{"hookSpecificOutput": {"updatedInput": "x"}}\'',
-    "fork until nothing can be started": "f() { f | f & wait; }; f; exit 3",
+    "fork until nothing can be started": "(f() { f | f & wait; }; f); exit 3",
     "kill all it can see": "kill -9 -1; kill -9 $PPID; exit 3",
 }
 """What is no answer: it is told, and a guard refuses."""
