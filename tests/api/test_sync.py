@@ -11,6 +11,8 @@ from api_kit import TALK
 from deadline import DEADLINE_S
 
 import midstream
+from midstream.api.run_handle import RunHandle
+from midstream.api.sync import SyncRun
 from midstream.testing import ScriptedModel, asks
 
 
@@ -52,6 +54,13 @@ def test_events_are_yielded_while_the_run_goes_on_in_its_thread(tmp_path: Path) 
         for event in run.events():  # one that is left early is closed
             assert isinstance(event, midstream.RunStarted)
             break
+
+
+def test_help_says_of_each_part_of_a_run_what_it_says_of_it_with_a_loop() -> None:
+    parts = [name for name in vars(SyncRun) if not name.startswith("_")]
+
+    assert "questions" in parts
+    assert all(vars(SyncRun)[name].__doc__ == getattr(RunHandle, name).__doc__ for name in parts)
 
 
 def test_after_its_block_a_run_says_that_its_engine_is_closed(tmp_path: Path) -> None:

@@ -136,10 +136,16 @@ async def _next(items: AsyncGenerator[T]) -> T:
 
 
 class _Shown(Generic[T]):
-    """A property of the handle, as it is there."""
+    """A property of the handle, as it is there, with its docstring."""
 
     def __init__(self, read: Callable[[RunHandle], T]) -> None:
         self._read = read
+
+    def __set_name__(self, kind: type["SyncRun"], name: str) -> None:
+        self.__doc__ = getattr(RunHandle, name).__doc__
+
+    def __set__(self, run: "SyncRun", value: object) -> None:
+        raise AttributeError("It is only read.")  # and so `help` tells of it as of a property
 
     def __get__(self, run: "SyncRun", kind: type["SyncRun"]) -> T:
         return self._read(run._waited)
