@@ -38,7 +38,7 @@ async def typed(other: Owner, count: int) -> list[float]:
         web, access = Web(engine), Access()
         async with (
             served([Door(routes=web.routes(), life=web.life())], access, port=0) as address,
-            httpx.AsyncClient(base_url=address, headers={"origin": address}) as page,
+            httpx.AsyncClient(base_url=address, headers={"origin": address}, timeout=None) as page,
         ):
             await page.get(access.invitation())
             for number in range(count + 5):
@@ -88,7 +88,7 @@ async def watched(pages: int) -> tuple[float, float]:
         assert server.stdin is not None
         invitation, *runs = (await asyncio.to_thread(server.stdout.readline)).split()
         address = invitation.partition("/?")[0]
-        async with httpx.AsyncClient() as page:
+        async with httpx.AsyncClient(timeout=None) as page:
             await page.get(invitation)
             cookie = "; ".join(f"{name}={value}" for name, value in page.cookies.items())
         reading = [

@@ -8,7 +8,7 @@ input()
 
 import httpx2  # noqa: E402
 
-client = httpx2.Client()
+client = httpx2.Client(timeout=None)
 body = {"model": "bench", "stream": True, "messages": [{"role": "user", "content": "go"}]}
 url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
 with client.stream("POST", url, content=json.dumps(body)) as response:

@@ -61,7 +61,9 @@ async def serving(
 @contextlib.asynccontextmanager
 async def let_in(address: str, access: Access) -> AsyncIterator[Page]:
     """Give a page that came by an invitation."""
-    async with httpx.AsyncClient(base_url=address, headers={"origin": address}) as client:
+    async with httpx.AsyncClient(
+        base_url=address, headers={"origin": address}, timeout=None
+    ) as client:
         assert (await client.get(access.invitation())).status_code == 200
         yield Page(address, client)
 

@@ -108,6 +108,20 @@ def test_children_are_started_in_one_place() -> None:
     check(rule, SOURCES)
 
 
+def test_each_client_of_http_says_how_long_it_waits() -> None:
+    """Its own limit is five seconds a read: a machine that stands still takes as long."""
+
+    def rule(path: Path) -> list[str]:
+        return [
+            f"{call.lineno}: {name}"
+            for name, call in calls_of(path)
+            if re.fullmatch(r"httpx2?\.(Async)?Client", name)
+            and "timeout" not in [each.arg for each in call.keywords]
+        ]
+
+    check(rule, SOURCES + TESTS + BESIDE)
+
+
 def test_nothing_is_left_open() -> None:
     words = (
         "TO" + "DO",

@@ -478,7 +478,7 @@ async def test_a_silent_stream_says_that_it_lives(
     async with (
         engine_of(tmp_path, says("An old ", "pond", gate=gate, after=1)) as engine,
         served(openai_routes(engine)) as address,
-        httpx2.AsyncClient() as http,
+        httpx2.AsyncClient(timeout=None) as http,
     ):
         body = {"model": "role:dude", "messages": [user("a haiku")], "stream": True}
         url = f"{address}/v1/chat/completions"

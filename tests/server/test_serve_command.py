@@ -137,7 +137,10 @@ async def test_programs_are_let_in_by_the_key_alone_and_every_door_is_there(
 ) -> None:
     with OpenAIServer([], default=Reply(text="Hello.")) as model:
         doors = ("--web", "--mcp", "--openai", "--agui")
-        async with served(tmp_path, model, *doors) as server, httpx2.AsyncClient() as http:
+        async with (
+            served(tmp_path, model, *doors) as server,
+            httpx2.AsyncClient(timeout=None) as http,
+        ):
             assert server.key_file.stat().st_mode & 0o777 == 0o600
             for path in ("/v1/models", "/agui", "/mcp"):
                 answer = await http.get(f"{server.address}{path}")

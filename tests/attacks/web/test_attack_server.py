@@ -56,7 +56,9 @@ async def site(
 
 def as_other(page: Page, **headers: str) -> httpx.AsyncClient:
     """Return a client with the page's cookie, as another page of the same browser would have it."""
-    return httpx.AsyncClient(base_url=page.address, cookies=page.client.cookies, headers=headers)
+    return httpx.AsyncClient(
+        base_url=page.address, cookies=page.client.cookies, headers=headers, timeout=None
+    )
 
 
 HOSTS = {
@@ -88,7 +90,7 @@ async def test_a_name_that_was_made_to_lead_here_is_told_nothing(tmp_path: Path,
 async def test_in_a_network_it_is_called_by_its_address_or_its_own_name(tmp_path: Path) -> None:
     access = Access(host="0.0.0.0", password=Password("correct horse"))
     own = socket.gethostname()
-    async with site(tmp_path, access), httpx.AsyncClient(trust_env=False) as other:
+    async with site(tmp_path, access), httpx.AsyncClient(trust_env=False, timeout=None) as other:
         codes = []
         for name in ("192.168.1.7", own, f"{own}.local", "evil.example", f"{own}.evil.example"):
             headers = {"host": f"{name}:{access.port}"}
@@ -176,7 +178,7 @@ async def test_a_stranger_is_told_nothing(tmp_path: Path, headers: Mapping[str, 
     async with site(tmp_path) as (address, _, run):
         port = address.rpartition(":")[2]
         sent = {name: value.format(port=port) for name, value in headers.items()}
-        async with httpx.AsyncClient(base_url=address, headers=sent) as stranger:
+        async with httpx.AsyncClient(base_url=address, headers=sent, timeout=None) as stranger:
             for path in ("/", "/static/app.js", "/api/runs", f"/api/runs/{run}/events", "/nowhere"):
                 found = await stranger.get(path)
                 assert found.status_code in (401, 429)
@@ -193,7 +195,7 @@ TOKENS = ("", "a", "a" * 10_000, "%00", "../", "'--", "\u202e")
 async def test_a_guessed_token_lets_nobody_in(tmp_path: Path, token: str) -> None:
     async with site(tmp_path) as (address, access, _):
         access.invitation()
-        async with httpx.AsyncClient(base_url=address) as stranger:
+        async with httpx.AsyncClient(base_url=address, timeout=None) as stranger:
             found = await stranger.get("/", params={"token": token})
             assert found.status_code in (401, 403)
             assert "set-cookie" not in found.headers
@@ -202,7 +204,7 @@ async def test_a_guessed_token_lets_nobody_in(tmp_path: Path, token: str) -> Non
 async def test_a_token_lets_one_browser_in_and_no_second(tmp_path: Path) -> None:
     async with site(tmp_path) as (address, access, _):
         invitation = access.invitation()
-        async with httpx.AsyncClient(base_url=address) as person:
+        async with httpx.AsyncClient(base_url=address, timeout=None) as person:
             assert (
                 await person.head(invitation)
             ).status_code == 401  # a preview takes it from nobody
@@ -212,7 +214,7 @@ async def test_a_token_lets_one_browser_in_and_no_second(tmp_path: Path) -> None
             assert "samesite=strict" in cookie
             assert (await person.get("/api/runs")).status_code == 200
             assert (await person.get("/api/runs")).status_code == 200
-        async with httpx.AsyncClient(base_url=address) as second:
+        async with httpx.AsyncClient(base_url=address, timeout=None) as second:
             assert (await second.get(invitation)).status_code == 403
             assert (await second.get("/api/runs")).status_code == 401
 
@@ -231,7 +233,7 @@ async def test_a_session_outlives_the_server_and_ends_by_itself(tmp_path: Path) 
     async with site(work, Access(kept=kept, now=clock)) as (address, access, _):
         port = address.rpartition(":")[2]
         cookie = {"cookie": f"midstream-{port}={session}"}
-        async with httpx.AsyncClient(base_url=address, headers=cookie) as person:
+        async with httpx.AsyncClient(base_url=address, headers=cookie, timeout=None) as person:
             assert (await person.get("/api/runs")).status_code == 200
             clock.time += 8 * 24 * 3600
             assert (await person.get("/api/runs")).status_code == 401
@@ -245,7 +247,7 @@ async def test_a_new_password_ends_the_sessions_of_the_one_before(tmp_path: Path
         access.listening(8377)
         transport = httpx.ASGITransport(access.guarded(Response("", 404)))
         cookies = {"midstream-8377": session} if session else {}
-        async with httpx.AsyncClient(transport=transport, cookies=cookies) as page:
+        async with httpx.AsyncClient(transport=transport, cookies=cookies, timeout=None) as page:
             where = "http://127.0.0.1:8377/api" if session else access.invitation()
             found = await page.get(where)
             assert found.status_code == status
@@ -257,7 +259,9 @@ async def test_servers_side_by_side_keep_each_others_sessions(tmp_path: Path) ->
     first, second = (Access(kept=kept) for _ in range(2))
     for each in (first, second):
         each.listening(8377)
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(each.guarded(_nothing))) as page:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(each.guarded(_nothing)), timeout=None
+        ) as page:
             assert (await page.get(each.invitation())).status_code == 200
     assert len(json.loads(kept.read_text())) == 2
 
@@ -289,7 +293,7 @@ async def test_passwords_are_guessed_a_few_times_and_then_slower_and_slower(tmp_
     access = Access(password=Password("correct horse"), now=clock)
     async with site(tmp_path, access) as (address, _, _):
         origin = {"origin": address}
-        async with httpx.AsyncClient(base_url=address, headers=origin) as other:
+        async with httpx.AsyncClient(base_url=address, headers=origin, timeout=None) as other:
 
             async def given(password: str) -> int:
                 found = await other.post("/login", data={"password": password})
@@ -326,7 +330,7 @@ async def test_what_is_not_the_password_lets_nobody_in(tmp_path: Path, guess: st
             f"%{byte:02x}" for byte in guess.encode("utf-8", "surrogatepass")
         )
         headers = {"origin": address, "content-type": "application/x-www-form-urlencoded"}
-        async with httpx.AsyncClient(base_url=address) as other:
+        async with httpx.AsyncClient(base_url=address, timeout=None) as other:
             found = await other.post("/login", content=body, headers=headers)
             assert found.status_code == 403
             assert "set-cookie" not in found.headers
@@ -336,7 +340,7 @@ async def test_another_page_logs_nobody_in(tmp_path: Path) -> None:
     access = Access(password=Password("correct horse"))
     async with (
         site(tmp_path, access) as (address, _, _),
-        httpx.AsyncClient(base_url=address) as other,
+        httpx.AsyncClient(base_url=address, timeout=None) as other,
     ):
         sent = {"password": "correct horse"}
         for headers in ({"origin": "https://evil.example"}, {}):
@@ -346,7 +350,7 @@ async def test_another_page_logs_nobody_in(tmp_path: Path) -> None:
 async def test_a_key_of_a_program_is_no_person(tmp_path: Path) -> None:
     async with site(tmp_path, Access(api_key="k" * 32)) as (address, _, run):
         key = {"authorization": f"Bearer {'k' * 32}"}
-        async with httpx.AsyncClient(base_url=address, headers=key) as program:
+        async with httpx.AsyncClient(base_url=address, headers=key, timeout=None) as program:
             for path, change in CHANGES.items():
                 found = await program.post(f"/api/runs/{run}/{path}", json=change)
                 assert found.status_code == 403
@@ -356,7 +360,7 @@ async def test_a_key_of_a_program_is_no_person(tmp_path: Path) -> None:
 async def test_keys_are_guessed_a_few_times(tmp_path: Path) -> None:
     async with (
         site(tmp_path, Access(api_key="k" * 32, now=Clock())) as (address, _, _),
-        httpx.AsyncClient(base_url=address) as program,
+        httpx.AsyncClient(base_url=address, timeout=None) as program,
     ):
         codes = []
         for n in range(7):
@@ -384,7 +388,7 @@ async def test_a_name_from_a_proxy_is_one_header(tmp_path: Path) -> None:
         assert address == public
         base = f"http://127.0.0.1:{access.port}"
         own = ("host", "mid.example.org")
-        async with httpx.AsyncClient(base_url=base) as proxy:
+        async with httpx.AsyncClient(base_url=base, timeout=None) as proxy:
             both = [own, ("x-user", "ada"), ("x-user", "eve")]
             assert (await proxy.get("/api/runs", headers=[own])).status_code == 401
             assert (await proxy.get("/api/runs", headers=both)).status_code == 401
