@@ -203,7 +203,9 @@ def rests(at: Prompt) -> bool:
 
 def go_back(at: Prompt) -> None:
     """Open the list of the last turns, if the key before was this one, too."""
-    if at.dialog.before == "armed":
+    # Both pressed at once are counted before the first is acted on.
+    if "armed" in (at.dialog.before, at.dialog.did):
+        at.dialog.did = ""
         at.background.begin_guarded(_open_turns(at))
     else:
         at.dialog.did, at.dialog.news = "armed", ARMED
