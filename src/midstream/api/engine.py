@@ -67,6 +67,7 @@ itself, or `FILE.py:NAME`. `role:NAME` is a chat.
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A run as a list shows it. Times are in seconds since 1970 (UTC).
 
+    `status` is `waiting` as soon as something is asked, whatever else may move the run on.
     `asking` are the ids of its open questions; `usd` is what it cost, as decimal text. `is_running`:
     some process runs it now, `is_here`: this engine does. `workspace` is the folder it works in, `first`
     are the first words said to it, shortened.

@@ -309,7 +309,10 @@ class RunHandle:
         raise await self._failure(run, is_alone=answers is not None)
 
     async def settled(self) -> Status:
-        """Return how the run stands once it has ended or only a person can move it on."""
+        """Return how the run stands once it has ended or only a person can move it on.
+
+        A question with a deadline is moved on by time, too: of that one, `events` tell.
+        """
         await self._machine.settled()
         return self.status
 
