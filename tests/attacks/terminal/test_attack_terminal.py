@@ -14,6 +14,7 @@ from pipes_kit import MODEL
 from screen import ENTER, Screen
 from support.openai_server import OpenAIServer, Reply
 from tables import table
+from wcwidth import wcwidth
 
 from midstream.core.events import ToolCalled
 from midstream.core.question import Question
@@ -130,7 +131,8 @@ PIECES = [*MARKS, *"!? xy`>-#\n\t\r\x1b\u0301中ש✔👍", "word ", "```\n"]
 
 def is_ours(shown: str) -> bool:
     """Return whether a row on a screen could be one of ours."""
-    return shown[0] in MARKS or (shown[0] in "!?" and not "!" <= shown[1:2] <= "~")
+    after = shown[1:2]
+    return shown[0] in MARKS or (shown[0] in "!?" and (not after.strip() or wcwidth(after) == 0))
 
 
 def laid(text: str, width: int, *, is_rendered: bool, is_interrupted: bool = False) -> list[str]:
