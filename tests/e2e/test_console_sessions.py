@@ -179,7 +179,7 @@ class Listed:
         """Return the runs."""
         return self._kept
 
-    async def resume(self, id: str, choice: str) -> None:
+    async def resume(self, id: str) -> None:
         """Remember where one went."""
         self.gone_to.append(id)
 
