@@ -149,11 +149,6 @@ class Listed:
         """Return these."""
         return self
 
-    @property
-    def repository(self) -> "Listed":
-        """Return these."""
-        return self
-
     async def walk(self, **wanted: Any) -> AsyncIterator[KeptRun]:
         """Yield the runs."""
         for kept in self._kept:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from time_travel_kit import CHAT, chatted, said, store_engine, undo
 
-from midstream.config.manager import ConfigManager
 from midstream.core.events import FileWritten
 from midstream.core.notices import Envelope
 from midstream.language.errors import JournalFull, UserMistake
@@ -25,7 +24,6 @@ from midstream.runtime.engine.run_repository import (
 from midstream.runtime.engine.time_travel import Fork, fork
 from midstream.runtime.ports import ModelRequest, Review, ToolContext, ToolOutcome
 from midstream.runtime.state_machine import WorkflowStateMachine
-from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.store.memory import MemoryStore
 from midstream.system.put_in_place import contents_of, guards
 from midstream.system.workspace_paths import Place
@@ -76,9 +74,7 @@ class Talk:
         self.engine: LocalEngine = store_engine(
             self.store, model or ScriptedModel(writes), tools=self.tools, workspace=folder
         )
-        environ = {"MIDSTREAM_CONFIG_HOME": str(folder / "config")}
-        library = WorkflowLibrary(ConfigManager(folder, environ=environ), {})
-        self.runs = WorkspaceRuns(self.engine, library)
+        self.runs = WorkspaceRuns(self.engine)
         self.machine: WorkflowStateMachine
 
     async def say(self, *lines: str) -> None:

@@ -5,13 +5,11 @@ from pathlib import Path
 import pytest
 from time_travel_kit import CHAT, store_engine
 
-from midstream.config.manager import ConfigManager
 from midstream.core import events as e
 from midstream.core.conversation import ToolCall
 from midstream.core.notices import Envelope
 from midstream.language.errors import UserMistake
 from midstream.runtime.engine.run_repository import WorkspaceRuns
-from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import ScriptedModel, define
 
@@ -42,9 +40,8 @@ async def written(store: MemoryStore, folder: Path) -> None:
 
 async def test_files_go_back_once_after_a_fork(tmp_path: Path) -> None:
     store = MemoryStore()
-    config = ConfigManager(tmp_path, environ={"MIDSTREAM_CONFIG_HOME": str(tmp_path / "config")})
     engine = store_engine(store, ScriptedModel("Hm."), workspace=tmp_path)
-    runs = WorkspaceRuns(engine, WorkflowLibrary(config, {}))
+    runs = WorkspaceRuns(engine)
     await written(store, tmp_path)
     with pytest.raises(UserMistake, match="There is no file to put back"):
         await runs.put_back()

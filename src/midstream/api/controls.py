@@ -120,7 +120,7 @@ class Controls:
         machine = self._parts.engine.machine(id)
         if machine is None:
             raise UserMistake("That run is in another process.", hint="Do it there.")
-        gone = await WorkspaceRuns(self._parts.engine, self._parts.library).undo(machine)
+        gone = await WorkspaceRuns(self._parts.engine).undo(machine)
         return gone.id, gone.told
 
     async def left_by_undo(self, id: str) -> str:

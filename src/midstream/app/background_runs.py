@@ -20,7 +20,7 @@ from midstream.app.run_sentences import (
 )
 from midstream.app.switching import Switching
 from midstream.core import events as e
-from midstream.core.notices import AnyNotice, Envelope
+from midstream.core.notices import AnyNotice
 from midstream.core.routing import Destination, Returned, answering
 from midstream.core.run import Run
 from midstream.language.errors import DefinitionDiffers, MidstreamError, RunOwned, UserMistake
@@ -59,7 +59,7 @@ class Background:
             for kept in reversed(await self._runs.listed()):
                 if kept.damaged:
                     self._ui.say(kept_line(kept), kind="warning")
-            left = tuple(await self._runs.repository.left(None if is_resumed else PAGE))
+            left = tuple(await self._runs.left(None if is_resumed else PAGE))
         except MidstreamError as error:
             # The console always starts: what cannot be read is told, and new runs may still be kept.
             self._ui.say(str(error), kind="error")
@@ -76,7 +76,7 @@ class Background:
 
         Return whether it is not to be started. One that goes on here is turned to.
         """
-        active = self._runs.repository.walk(kind="workflow", status=ACTIVE)
+        active = self._runs.walk(kind="workflow", status=ACTIVE)
         found = [each async for each in active if each.summary.found_as == workflow]
         elsewhere = [each for each in found if each.owner]
         kept = [each for each in found if not (each.owner or each.is_foreign or each.damaged)]
@@ -129,7 +129,7 @@ class Background:
 
     def left_words(self, machines: Iterable[Machine]) -> list[str]:
         """Return what is said of runs the console leaves."""
-        is_lasting = self._runs.repository.is_lasting
+        is_lasting = self._runs.parts.store.is_lasting
         words = (
             left_words(
                 m.run, m.run.workflow_name, self._runs.short(m.run.id), is_lasting=is_lasting
@@ -216,15 +216,14 @@ class Background:
         here = {machine.run.id for machine in own if machine.run.is_over or not machine.is_closed}
         await self._runs.listed()
         some = len(here) + SHOWN_RUNS + 1
-        repository = self._runs.repository
         living: list[KeptRun] = []
         has_answered = False
-        async for kept in repository.walk(status=ACTIVE):
+        async for kept in self._runs.walk(status=ACTIVE):
             has_answered = has_answered or kept.is_answered
             living += [] if kept.is_answered else [kept]
             if len(living) == some:
                 break
-        over = await repository.listing(status=ENDED, limit=some)
+        over = await self._runs.listing(ENDED, some)
         elsewhere = [kept for kept in living if kept.id not in here]
         active_id = "" if active is None else active.run.id
         rows = [(kept.id, kept_line(kept)) for kept in reversed(elsewhere[:SHOWN_RUNS])]
@@ -240,8 +239,7 @@ class Background:
 
     async def ended(self) -> Run | None:
         """Return the workflow that ended last as it then stood, None: none has, as far as is kept."""
-        repository = self._runs.repository
-        over = repository.walk(kind="workflow", status=ENDED)
+        over = self._runs.walk(kind="workflow", status=ENDED)
         last = await anext((kept async for kept in over if not kept.damaged), None)
         if last is None:
             return None
@@ -256,7 +254,10 @@ class Background:
         id = await self._runs.find_id(run) if run else await self._only_one()
         machine = self._runs.find_own(id)
         if machine is None and choice == "stop":
-            await self._runs.repository.resume(id, choice)
+            from midstream.runtime.engine.resume import stop_here
+
+            engine = self._runs.parts.engine
+            await stop_here(engine.store, engine.world.clock, id, reason="stopped by the user")
             self._ui.say(f"Run {id} is stopped.", kind="note")
         elif machine is None:
             await self.come_to(id, choice, unsuspends=True)
@@ -274,7 +275,8 @@ class Background:
         id = await self._runs.find_id(run)
         machine = self._runs.find(id)
         if machine is None:
-            kept = await self._runs.repository.kept(id)
+            kept = await self._runs.parts.store.run(id)
+            assert kept is not None, "a run that was found is kept"
             if not kept.owner:
                 hint = (
                     FORK
@@ -323,7 +325,10 @@ class Background:
         Each request is in it once, however many forks began with it.
         """
         own = {machine.run.id for machine in self._runs.own()}
-        return await self._runs.repository.spent(since=since, whole=own | self._runs.watched.keys())
+        from midstream.runtime.engine.run_costs import spent_here
+
+        engine, whole = self._runs.parts.engine, own | self._runs.watched.keys()
+        return await spent_here(engine.store, engine.world.workspace, since=since, whole=whole)
 
     # --- for the chats and the past ---------------------------------------------------------
 
@@ -352,15 +357,19 @@ class Background:
         if machine is not None:
             yield machine
             return
-        machine = await self._runs.repository.watch(id, _nothing)
+        elsewhere = await self._runs.attached(id)
         try:
-            yield machine
+            yield elsewhere
         finally:
-            await self._runs.repository.unwatch(machine)
+            await elsewhere.aclose()
 
     async def _resumed(self, id: str, choice: Choice) -> Machine:
+        from midstream.runtime.engine.resume import take_up
+
+        assert choice != "stop", "that ends a run"
+        parts = self._runs.parts
         try:
-            machine = await self._runs.repository.resume(id, choice)
+            machine = await take_up(parts.engine, parts.library, id, choice=choice or "ask")
         except DefinitionDiffers as error:
             short = self._runs.short(id)
             raise UserMistake(
@@ -373,7 +382,6 @@ class Background:
             raise UserMistake(
                 error.what, hint=f"/attach {self._runs.short(id)} goes to it."
             ) from None
-        assert machine is not None
         if id in self._runs.watched:
             await self._runs.forget(self._runs.watched[id])
         return machine
@@ -404,7 +412,7 @@ class Background:
         active = self._switching.active()
         if active is not None and active.run.suspended:
             return active.run.id
-        kept = await self._runs.repository.left(PAGE)
+        kept = await self._runs.left(PAGE)
         left = [each for each in kept if self._runs.find_own(each.id) is None]
         if not left:
             raise UserMistake("No run is waiting to be resumed.", hint="/runs lists them.")
@@ -424,7 +432,3 @@ def _is_quiet(kept: KeptRun) -> bool:
 def _asks(machine: Machine) -> bool:
     """Return whether a run asks something; that it waits for words is no question."""
     return any(question.kind != "input" for question in machine.run.inbox.open_questions)
-
-
-def _nothing(envelope: Envelope) -> None:
-    """Hear nothing: the run is only passed by."""

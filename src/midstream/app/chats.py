@@ -117,7 +117,7 @@ class Chats:
 
     async def _called(self, name: str, *, but: str = "") -> KeptRun | None:
         """Return a run of the workspace that is called so, but not the run `but`."""
-        for kept in await self._runs.repository.matching(name) if name else ():
+        for kept in await self._runs.matching(name) if name else ():
             if kept.summary.name.casefold() == name.casefold() and kept.id != but:
                 return kept
         return None
@@ -131,7 +131,7 @@ class Chats:
 
     async def _newest(self, status: Collection[Standing], limit: int) -> list[KeptRun]:
         found: list[KeptRun] = []
-        async for kept in self._runs.repository.walk(kind="chat", status=status):
+        async for kept in self._runs.walk(kind="chat", status=status):
             if self._is_listed(kept):
                 found.append(kept)
             if len(found) == limit:
@@ -149,7 +149,7 @@ class Chats:
             return kept
         summary = Summary()
         with contextlib.suppress(MidstreamError):
-            for envelope in await self._runs.repository.facts(kept.id):
+            for envelope in await self._runs.parts.store.read(kept.id):
                 summary = summarised(summary, envelope)
             return msgspec.structs.replace(kept, summary=summary)
         return kept
@@ -172,7 +172,7 @@ class Chats:
         Raises:
             UserMistake: it cannot go on as it is, such as for a role that has changed.
         """
-        async for kept in self._runs.repository.walk(kind="chat", status=ACTIVE):
+        async for kept in self._runs.walk(kind="chat", status=ACTIVE):
             is_ours = self._is_listed(kept) and not (kept.owner or kept.is_foreign or kept.damaged)
             if is_ours and role in ("", kept.summary.workflow.removeprefix("role:")):
                 await self._go(kept)
@@ -181,7 +181,7 @@ class Chats:
 
     async def elsewhere(self, role: str = "") -> str:
         """Return what to say of the newest chat another console has open, "" when none has."""
-        async for kept in self._runs.repository.walk(kind="chat", status=GOING):
+        async for kept in self._runs.walk(kind="chat", status=GOING):
             if (
                 self._is_listed(kept)
                 and kept.owner
@@ -216,7 +216,7 @@ class Chats:
         if _is_number(which) and 1 <= int(which) <= len(shown):
             return shown[int(which) - 1]
         wanted = which.casefold()
-        matching = await self._runs.repository.matching(wanted)
+        matching = await self._runs.matching(wanted)
         chats = [kept for kept in matching if self._is_listed(kept)]
         ids = named_like(which, [(kept.id, kept.summary.name) for kept in chats])
         ids = ids or [kept.id for kept in chats if kept.id.startswith(wanted)]

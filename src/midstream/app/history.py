@@ -101,7 +101,8 @@ class History:
 
     async def facts(self) -> Sequence[Envelope]:
         """Return the facts of the active run so far, in order; none where nothing was said yet."""
-        return await self._runs.facts(self._switching.active())
+        machine = self._switching.active()
+        return () if machine is None else await self._runs.parts.store.read(machine.run.id)
 
     async def changes(self) -> tuple[ChangedFile, ...]:
         """Return what the active run has made of files, in the order it first wrote them."""
@@ -152,7 +153,7 @@ class History:
 
     async def _look_up(self, id: str) -> None:
         try:
-            facts = await self._runs.repository.facts(id)
+            facts = await self._runs.parts.store.read(id)
         except MidstreamError:
             return  # what cannot be read is no completion; `/diff` itself says why
         since = list(self._written.pop(id, {}))

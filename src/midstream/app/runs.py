@@ -1,18 +1,22 @@
 """The runs a session knows: its own, those of other processes that are watched, and kept ones."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from midstream.app.assembly import Parts
 from midstream.app.run_sentences import short_of
 from midstream.core.notices import Envelope
 from midstream.language.errors import UserMistake, nearest
 from midstream.runtime.ports import Machine
-from midstream.runtime.storage import PAGE, KeptRun
+from midstream.runtime.storage import PAGE, KeptRun, RunKind, walk
+from midstream.views.listing import Standing
 
 if TYPE_CHECKING:
+    from midstream.runtime.engine.remote import RemoteMachine
     from midstream.runtime.engine.run_repository import WorkspaceRuns
 
 
@@ -25,7 +29,7 @@ class Runs:
 
     def __init__(self, on_event: Callable[[Envelope], None]) -> None:
         self.on_event = on_event
-        self.watched: dict[str, Machine] = {}
+        self.watched: dict[str, RemoteMachine] = {}
         """The runs of other processes that lines may go to, by id."""
         self.kept: tuple[KeptRun, ...] = ()
         """The runs of the workspace that were written last as the store listed them, the newest first."""
@@ -56,11 +60,53 @@ class Runs:
 
     @cached_property
     def repository(self) -> "WorkspaceRuns":
-        """Return what can be done with the runs of the store."""
+        """Return what goes back in runs and forward again."""
         # A thread has imported it with the parts.
         from midstream.runtime.engine.run_repository import WorkspaceRuns
 
-        return WorkspaceRuns(self.parts.engine, self.parts.library)
+        return WorkspaceRuns(self.parts.engine)
+
+    # --- those of the store -----------------------------------------------------------------
+
+    async def listing(
+        self, status: Collection[Standing] | None = None, limit: int = PAGE
+    ) -> list[KeptRun]:
+        """Return the runs of the workspace that were written last, the newest first.
+
+        Owned ones are of other processes.
+        """
+        found = await self.parts.store.listing(workspace=self._here, status=status, limit=limit)
+        return [self._seen(kept) for kept in found]
+
+    async def walk(
+        self, *, kind: RunKind | None = None, status: Collection[Standing]
+    ) -> AsyncIterator[KeptRun]:
+        """Yield the same one after the other, however many there are."""
+        store = self.parts.store
+        async for kept in walk(store, workspace=self._here, kind=kind, status=status):
+            yield self._seen(kept)
+
+    async def matching(self, text: str) -> list[KeptRun]:
+        """Return the runs of the workspace whose id begins so, and behind them those called so."""
+        found = await self.parts.store.matching(text, workspace=self._here)
+        return [self._seen(kept) for kept in found]
+
+    async def left(self, limit: int | None) -> list[KeptRun]:
+        """Return the runs of the workspace that wait for a process; see `cut_runs`."""
+        from midstream.runtime.engine.resume import cut_runs
+
+        engine = self.parts.engine
+        return await cut_runs(engine.store, engine.world.workspace, limit)
+
+    @property
+    def _here(self) -> str:
+        return str(self.parts.engine.world.workspace)
+
+    def _seen(self, kept: KeptRun) -> KeptRun:
+        is_ours = kept.owner == self.parts.store.me
+        return msgspec.structs.replace(kept, owner="") if is_ours else kept
+
+    # --- those that lines can go to ---------------------------------------------------------
 
     def own(self) -> tuple[Machine, ...]:
         """Return the runs that live in this console, the oldest first, ended ones included."""
@@ -88,31 +134,41 @@ class Runs:
     async def listed(self) -> tuple[KeptRun, ...]:
         """Return a page of the workspace's runs, the newest first, and know them from now on."""
         if self._parts is not None:
-            self.kept = tuple(await self.repository.listing())
+            self.kept = tuple(await self.listing())
             self._ids = sorted(kept.id for kept in self.kept)
             self._are_all_known = len(self.kept) < PAGE
         return self.kept
 
     async def watch(self, id: str, owned: Callable[[str], None]) -> Machine:
         """Return a run of another process, heard of from now on; `owned` is told whose it becomes."""
-        machine = await self.repository.watch(id, self.on_event, owned)
-        self.watched[id] = machine
-        return machine
+        self.watched[id] = await self.attached(id, self.on_event, owned)
+        return self.watched[id]
+
+    async def attached(
+        self,
+        id: str,
+        tap: Callable[[Envelope], None] | None = None,
+        owned: Callable[[str], None] | None = None,
+    ) -> "RemoteMachine":
+        """Return a run that lives elsewhere, or nowhere; see `RemoteMachine.attached`."""
+        from midstream.runtime.engine.remote import RemoteMachine
+
+        engine = self.parts.engine
+        return await RemoteMachine.attached(
+            engine.store, id, sockets=engine.sockets, clock=engine.world.clock, tap=tap, owned=owned
+        )
 
     async def forget(self, machine: Machine) -> None:
         """Hear no more of a run of another process; one of this console is left alone."""
-        if self.watched.get(machine.run.id) is machine:
+        watched = self.watched.get(machine.run.id)
+        if watched is machine:
             del self.watched[machine.run.id]
-            await self.repository.unwatch(machine)
+            await watched.aclose()
 
     async def close(self) -> None:
         """Hear no more of any run of another process."""
         for machine in tuple(self.watched.values()):
             await self.forget(machine)
-
-    async def facts(self, machine: Machine | None) -> Sequence[Envelope]:
-        """Return the facts of a run so far, in order; none where there is no run."""
-        return () if machine is None else await self.repository.facts(machine.run.id)
 
     def short(self, id: str) -> str:
         """Return the shortest beginning of an id that names no other run.
@@ -139,7 +195,7 @@ class Runs:
         wanted = prefix.casefold()
         found = [m.run.id for m in self.own() if m.run.id.casefold().startswith(wanted)]
         for text in dict.fromkeys((wanted, prefix)) if wanted else ():
-            found += [kept.id for kept in await self.repository.matching(text)]
+            found += [kept.id for kept in await self.matching(text)]
         ids = list(dict.fromkeys(found))
         # What begins so by its id is meant before what is called so.
         meant = [id for id in ids if id.casefold().startswith(wanted)] or ids

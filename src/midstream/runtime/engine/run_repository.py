@@ -1,7 +1,7 @@
-"""The runs of one workspace, as a console uses them: kept ones, and those of other processes."""
+"""Going back in the runs of a workspace and forward again, as a console and an editor do."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -9,11 +9,9 @@ import msgspec
 
 from midstream.config.directories import user_state_dir
 from midstream.config.private_files import make_private
-from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.engine.local import LocalEngine
-from midstream.runtime.engine.open_run import found
 from midstream.runtime.engine.redo import (
     REDONE,
     WayForward,
@@ -22,9 +20,6 @@ from midstream.runtime.engine.redo import (
     gone_forward,
     way_forward,
 )
-from midstream.runtime.engine.remote import RemoteMachine
-from midstream.runtime.engine.resume import cut_runs, stop_here, take_up
-from midstream.runtime.engine.run_costs import spent_here
 from midstream.runtime.engine.run_file import exported, write_new
 from midstream.runtime.engine.run_files import Returned, changed_files, put_back
 from midstream.runtime.engine.time_travel import (
@@ -37,14 +32,10 @@ from midstream.runtime.engine.time_travel import (
 )
 from midstream.runtime.file_watch import written_so_far
 from midstream.runtime.ports import Machine
-from midstream.runtime.storage import PAGE, Choice, KeptRun, RunKind, walk
-from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import own_redactor
 from midstream.views.cells import clipped, one_line
-from midstream.views.listing import Standing
 from midstream.views.side_effects import ChangedFile, in_words, short_path
-from midstream.views.spending import Spent
 from midstream.views.transcript import markdown_of
 from midstream.views.turns import Turn, turns_of
 
@@ -57,102 +48,11 @@ class Travelled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkspaceRuns:
-    """What can be done with the runs of a workspace that are not under way in this process.
+    """What the past of the runs of a workspace is good for. `engine` is where they go on."""
 
-    Args:
-        engine: where runs go on.
-        library: what workflows and roles are now.
-    """
-
-    def __init__(self, engine: LocalEngine, library: WorkflowLibrary) -> None:
+    def __init__(self, engine: LocalEngine) -> None:
         self._engine = engine
-        self._library = library
         self._last_fork: Fork | None = None
-
-    @property
-    def is_lasting(self) -> bool:
-        """Return whether runs are kept beyond this process."""
-        return self._engine.store.is_lasting
-
-    async def listing(
-        self,
-        *,
-        kind: RunKind | None = None,
-        status: Collection[Standing] | None = None,
-        limit: int = PAGE,
-    ) -> list[KeptRun]:
-        """Return the runs of the workspace that were written last, the newest first.
-
-        Owned ones are of other processes.
-        """
-        listing = partial(self._engine.store.listing, workspace=self._here())
-        return [self._seen(kept) for kept in await listing(kind=kind, status=status, limit=limit)]
-
-    async def walk(
-        self, *, kind: RunKind | None = None, status: Collection[Standing] | None = None
-    ) -> AsyncIterator[KeptRun]:
-        """Yield the runs of the workspace, the one that was written last first."""
-        store = self._engine.store
-        async for kept in walk(store, workspace=self._here(), kind=kind, status=status):
-            yield self._seen(kept)
-
-    async def matching(self, text: str) -> list[KeptRun]:
-        """Return the runs of the workspace whose id begins so, and behind them those called so."""
-        matching = await self._engine.store.matching(text, workspace=self._here())
-        return [self._seen(kept) for kept in matching]
-
-    async def kept(self, id: str) -> KeptRun:
-        """Return a run as the store lists it.
-
-        Raises:
-            UserMistake: there is none of that id.
-        """
-        return self._seen(await found(self._engine.store, id))
-
-    def _here(self) -> str:
-        return str(self._engine.world.workspace)
-
-    def _seen(self, kept: KeptRun) -> KeptRun:
-        is_ours = kept.owner == self._engine.store.me
-        return msgspec.structs.replace(kept, owner="") if is_ours else kept
-
-    async def left(self, limit: int | None = None) -> list[KeptRun]:
-        """Return the runs of the workspace that wait for a process; see `cut_runs`."""
-        return await cut_runs(self._engine.store, self._engine.world.workspace, limit)
-
-    async def resume(self, id: str, choice: Choice) -> Machine | None:
-        """Return a kept run that goes on here, None for one that was stopped instead.
-
-        Raises:
-            DefinitionDiffers: its workflow has changed, and nobody has chosen.
-            UserMistake, RunOwned, JournalDamaged: as in `take_up`.
-        """
-        if choice == "stop":
-            reason = "stopped by the user"
-            await stop_here(self._engine.store, self._engine.world.clock, id, reason=reason)
-            return None
-        return await take_up(self._engine, self._library, id, choice=choice or "ask")
-
-    async def watch(
-        self,
-        id: str,
-        hear: Callable[[Envelope], None],
-        owned: Callable[[str], None] | None = None,
-    ) -> Machine:
-        """Return a run that lives elsewhere, or nowhere; see `RemoteMachine.attached`."""
-        return await RemoteMachine.attached(
-            self._engine.store,
-            id,
-            sockets=self._engine.sockets,
-            clock=self._engine.world.clock,
-            tap=hear,
-            owned=owned,
-        )
-
-    async def unwatch(self, machine: Machine) -> None:
-        """Hear no more of a run that was watched."""
-        if isinstance(machine, RemoteMachine):
-            await machine.aclose()
 
     async def fork(self, id: str, at: int | None) -> Travelled:
         """Make a copy of a run as it was after fact `at`, None: as it is."""
@@ -251,15 +151,6 @@ class WorkspaceRuns:
             f"Run {id} is in {path}, all {made.facts} facts of it. It holds all that the run read and "
             "said: look through it before you give it away."
         )
-
-    async def facts(self, id: str) -> Sequence[Envelope]:
-        """Return the facts of a run, in order."""
-        return await self._engine.store.read(id)
-
-    async def spent(self, *, since: float, whole: Collection[str] = ()) -> list[Spent]:
-        """Return what the runs of the workspace used since a time; see `spent_here`."""
-        store, workspace = self._engine.store, self._engine.world.workspace
-        return await spent_here(store, workspace, since=since, whole=whole)
 
     async def changes(self, id: str, run: Run | None = None) -> tuple[ChangedFile, ...]:
         """Return what a run has made of files; see `changed_files`.
