@@ -9,7 +9,6 @@ nobody who reads along.
 import asyncio
 import atexit
 import codecs
-import contextlib
 import os
 import queue
 import threading
@@ -17,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from midstream.app.ui import Console, Submitted, come_of
+from midstream.system.offloop import call_soon
 
 STDIN: Final = 0
 STDOUT: Final = 1
@@ -112,9 +112,7 @@ class LineReader:
     def stop(self) -> None:
         """Stop reading; may be called from any thread."""
         if self._loop is not None and self._reading is not None:
-            # The loop may be closed already: then reading has stopped.
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._reading.cancel)
+            call_soon(self._loop, self._reading.cancel)
 
     async def run(self, session: Console) -> None:
         """Return when the lines have ended, the session said to leave, or `stop` was called."""

@@ -39,6 +39,7 @@ from midstream.runtime.engine.open_run import opened
 from midstream.runtime.ports import Clock, Receipt
 from midstream.runtime.storage import Mail, MailKind, Store, is_served
 from midstream.runtime.user_words import readable
+from midstream.system.offloop import call_soon
 
 LOOK_EVERY_S = 0.25
 """Seconds between two looks where nothing was heard of: at the run's new facts, and for its owner."""
@@ -154,8 +155,7 @@ class RemoteMachine:
 
     def let_go(self) -> None:
         """Have the run followed no more, from whatever thread, and do not wait for that."""
-        with contextlib.suppress(RuntimeError):  # its loop is closed, and so is this
-            self._loop.call_soon_threadsafe(self._cancel)
+        call_soon(self._loop, self._cancel)
 
     def _cancel(self) -> None:
         self._is_closed = True
