@@ -198,8 +198,8 @@ async def test_a_watcher_that_does_not_read_is_cut_off_and_then_told_the_latest(
     machine = await owner.start()
     await before.reached()
     assert here.sockets is not None
-    address = str(here.sockets / f"{owner.store.me}.live")
-    reader, writer = await asyncio.open_unix_connection(address, limit=8_000_000)
+    with live._short(str(here.sockets / f"{owner.store.me}.live")) as address:
+        reader, writer = await asyncio.open_unix_connection(address, limit=8_000_000)
     writer.write(b'{"run": "%s"}\n' % machine.id.encode())
     line = json.loads(await reader.readline())
     assert line["seq"] == machine.run.seq
@@ -236,8 +236,8 @@ async def test_who_is_no_watcher_is_hung_up_on_and_disturbs_nobody(
     machine = await owner.start()
     await gate.reached()
     assert here.sockets is not None
-    address = str(here.sockets / f"{owner.store.me}.live")
-    reader, writer = await asyncio.open_unix_connection(address)
+    with live._short(str(here.sockets / f"{owner.store.me}.live")) as address:
+        reader, writer = await asyncio.open_unix_connection(address)
     writer.write(greeting)
     writer.write_eof()
     assert await reader.read() == b""
