@@ -251,3 +251,60 @@ def test_what_comes_at_once_decides_nothing(tmp_path: Path) -> None:
         decide(page, "No")
         page.shows("It is not written.", "#items")
         assert "if x else 0" in (workspace_of(tmp_path) / "app.py").read_text()
+
+
+MARKED = """\
+Of *all* __init__ files ~~two~~ **`one`**, 2*3*4:
+
+| name | `size` |
+|------|-----:|
+| a \\| b | 1 |
+| lone |
+
+> said
+> - before
+
+---
+
+1. first
+   ```sh
+   make  all
+   ```
+- [x] done
+"""
+
+
+def test_what_a_model_writes_is_drawn_as_it_was_meant(tmp_path: Path) -> None:
+    gate = Gate()
+    begun, _, rest = MARKED.partition("-----:")
+    script = (Reply(chunks=(f"{begun}-----:", f"{rest}The end."), gate=gate, gate_after=1),)
+    with (
+        OpenAIServer(script, default=Reply(text="Yes.")) as server,
+        page_of(tmp_path, server) as (page, _),
+    ):
+        begin(page, "Tell")
+        gate.reached.wait()
+        page.until("document.querySelector('.live table th')")
+        gate.open()
+        page.shows("The end.", "#items")
+
+        def texts(selector: str) -> object:
+            found = f"[...document.querySelectorAll('#items .agent > .words {selector}')]"
+            return page.value(f"{found}.map((each) => each.textContent)")
+
+        assert texts("> p") == ["Of all __init__ files two one, 2*3*4:"]
+        assert [texts(tag) for tag in ("em", "s", "strong > code")] == [["all"], ["two"], ["one"]]
+        assert texts("th") == ["name", "size"]
+        assert texts("td") == ["a | b", "1", "lone"]
+        assert texts("td.right") == ["1"]
+        assert texts("blockquote > p") == ["said"]
+        assert texts("blockquote li") == ["•before"]
+        assert texts("hr") == [""]
+        assert texts("pre") == ["make  all"]
+        assert texts("> ul > li") == ["1.first", "☑done\nThe end."]
+        assert page.value(HOLDS_WIDTH)
+
+        # Where the window gets narrow, details do not come to lie over what is read.
+        assert page.value("!document.querySelector('#details').hidden")
+        page.resize(PHONE)
+        page.until("document.querySelector('#details').hidden")

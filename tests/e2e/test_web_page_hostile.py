@@ -170,3 +170,10 @@ def test_who_reads_above_is_left_there(tmp_path: Path) -> None:
         page.click("#new-below")
         page.until(at_end)
         page.until("document.querySelector('#new-below').hidden")
+
+        # Who says something sees it, and what comes of it.
+        page.value(f"{box}.scrollTop = 200")
+        page.until(f"{box}.scrollTop === 200")
+        say(page, "And then?")
+        page.shows("And then?", "#items")
+        page.until(at_end)

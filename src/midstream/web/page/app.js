@@ -108,6 +108,8 @@ at("rename-form").addEventListener("submit", (event) => {
 
 // --- which part is shown ------------------------------------------------------------------------------------
 
+const beside = matchMedia("(min-width: 1100px)");  // else details lie over the conversation
+
 function showDetails(isOpen, isAsked = true) {
   at("details").hidden = !isOpen;
   document.body.classList.toggle("with-details", isOpen);
@@ -117,6 +119,7 @@ function showDetails(isOpen, isAsked = true) {
 }
 at("details-open").addEventListener("click", () => showDetails(at("details").hidden));
 at("details-close").addEventListener("click", () => showDetails(false));
+beside.addEventListener("change", () => beside.matches || showDetails(false, false));
 
 function route() {
   const id = location.hash.match(/^#\/run\/([\w-]+)$/)?.[1] ?? "";
@@ -133,7 +136,7 @@ function route() {
     leave = () => {};
     run = "";
   }
-  showDetails(Boolean(id) && matchMedia("(min-width: 1100px)").matches, false);
+  showDetails(Boolean(id) && beside.matches, false);
   // Where fingers type, a keyboard on the screen would come up by itself.
   const types = !matchMedia("(pointer: coarse)").matches;
   if (isNew) runs.offer().then(() => types && at("start-input").focus());
@@ -167,7 +170,7 @@ addEventListener("keydown", (event) => {
   if (document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (event.key === "Escape" && run) {
     event.preventDefault();
-    if (document.body.classList.contains("with-details") && !matchMedia("(min-width: 1100px)").matches) showDetails(false);
+    if (document.body.classList.contains("with-details") && !beside.matches) showDetails(false);
     else if (standing.is_busy && !event.repeat) act("halt");
     return;
   }
@@ -180,7 +183,7 @@ addEventListener("keydown", (event) => {
     ...(run && {
       l: () => at("line").focus(),
       q: cards.focusFirst,
-      e: conversation.toEnd,
+      e: conversation.readAtEnd,
       t: () => at("time").click(),
       d: () => showDetails(at("details").hidden),
     }),

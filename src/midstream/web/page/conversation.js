@@ -66,13 +66,18 @@ box.addEventListener("scroll", () => {
   if (isAtEnd) at("new-below").hidden = true;
 }, { passive: true });
 new ResizeObserver(() => isAtEnd && (box.scrollTop = box.scrollHeight)).observe(box);
-at("new-below").addEventListener("click", toEnd);
+at("new-below").addEventListener("click", readAtEnd);
 
 /** Go to the end and stay there. */
 export function toEnd() {
   isAtEnd = true;
   at("new-below").hidden = true;
   box.scrollTop = box.scrollHeight;
+}
+
+/** Go there as who reads does: with the keys that scroll. */
+export function readAtEnd() {
+  toEnd();
   box.focus({ preventScroll: true });
 }
 

@@ -3,7 +3,7 @@
 // and the run takes an id once; so cut off, reloaded or killed, it arrives exactly once.
 
 import * as cards from "./cards.js";
-import { hasWords } from "./conversation.js";
+import { hasWords, toEnd } from "./conversation.js";
 import { newId, post } from "./server.js";
 import { at, el, fill } from "./text.js";
 
@@ -116,6 +116,7 @@ function send(policy) {
   keep("out", out);
   clear();
   showWaiting();
+  toEnd();  // what was said is seen, and what comes of it
   deliver();
 }
 
