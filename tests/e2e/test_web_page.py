@@ -304,6 +304,15 @@ def test_what_a_model_writes_is_drawn_as_it_was_meant(tmp_path: Path) -> None:
         assert texts("> ul > li") == ["1.first", "☑done\nThe end."]
         assert page.value(HOLDS_WIDTH)
 
+        # What was said on another day has the day, in the list of runs, too.
+        page.until("document.querySelector('#run-list time')")
+        now, then = page.value(
+            "import('/static/text.js').then(({clock}) =>"
+            " [Date.now() / 1000, 86400 * 10.5].map((at) => clock(at).textContent))"
+        )
+        assert "11" in then
+        assert len(now) < len(then)
+
         # Where the window gets narrow, details do not come to lie over what is read.
         assert page.value("!document.querySelector('#details').hidden")
         page.resize(PHONE)

@@ -5,7 +5,7 @@
 // whole: nothing jumps. The page follows the end only while it is at the end.
 
 import { draw } from "./markdown.js";
-import { at, el, fill, put } from "./text.js";
+import { at, clock, el, fill, put } from "./text.js";
 
 const box = at("conversation");
 const items = at("items");
@@ -153,11 +153,6 @@ function article(kind, { who, branch, at: time }, seq) {
   node.body = el("div", { class: "words" });
   put(node, node.body);
   return node;
-}
-
-function clock(seconds) {
-  const date = new Date(seconds * 1000);
-  return el("time", { datetime: date.toISOString() }, date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }));
 }
 
 /** Put an item in its place: behind what there is, but before text that still streams. */

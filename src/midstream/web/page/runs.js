@@ -1,7 +1,7 @@
 // The list of runs, as it changes, and the form that begins one.
 
 import { get, listen, newId, post } from "./server.js";
-import { at, el, fill } from "./text.js";
+import { at, clock, el, fill } from "./text.js";
 
 const runs = new Map();
 let current = "";
@@ -22,7 +22,7 @@ function entry(info) {
       "a",
       { href: `#/run/${info.id}`, class: `run ${info.status in STANDINGS ? info.status : ""}`, "aria-current": info.id === current ? "page" : null },
       el("span", { class: "title" }, info.title || info.workflow || info.id),
-      el("span", { class: "muted" }, el("span", { "aria-hidden": "true" }, `${mark} `), words, info.state && info.kind !== "chat" ? ` · ${info.state}` : "", usd ? ` · ${usd < 0.001 ? "<$0.001" : `$${usd.toFixed(usd < 1 ? 3 : 2)}`}` : ""),
+      el("span", { class: "muted" }, el("span", { "aria-hidden": "true" }, `${mark} `), el("span", {}, words, info.state && info.kind !== "chat" ? ` · ${info.state}` : "", usd < 0.001 ? "" : ` · $${usd.toFixed(usd < 1 ? 3 : 2)}`), clock(info.updated_at, { isBrief: true })),
     ),
   );
 }

@@ -73,6 +73,15 @@ export function fill(parent, ...children) {
   return put(parent, ...children);
 }
 
+/** When something was, in seconds since 1970: the time of today, else the day, and the time unless `isBrief`. */
+export function clock(seconds, { isBrief = false } = {}) {
+  const date = new Date(seconds * 1000);
+  const isToday = date.toDateString() === new Date().toDateString();
+  const day = isToday ? {} : { day: "numeric", month: "short" };
+  const time = isBrief && !isToday ? {} : { hour: "numeric", minute: "2-digit" };
+  return el("time", { datetime: date.toISOString() }, date.toLocaleString([], { ...day, ...time }));
+}
+
 /** The element of the page with an id. */
 export const at = (id) => document.getElementById(id);
 
