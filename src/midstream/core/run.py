@@ -487,6 +487,14 @@ def _is_asked_from_within(turn: Turn | None) -> bool:
     return bool(under_way) and all(call.status == "parked" for call in under_way)
 
 
+_NEW: Final = Run(id="")
+
+
+def new_run(id: str) -> Run:
+    """Return a run that has not begun. What is empty in it is the same in all that are made so."""
+    return replace(_NEW, id=id)
+
+
 def definition_of(run: Run) -> Definition:
     """Return the definition the run is pinned to; only a run that has started has one."""
     assert run.definition is not None, "the run has not started"

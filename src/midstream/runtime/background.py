@@ -6,7 +6,7 @@ when it lets go of it, with all they started.
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from midstream.core.notices import AnyNotice, BackgroundEnded
@@ -27,6 +27,7 @@ SOFT_S: Final = 4.0
 
 _SHOWN_CHARS: Final = 200
 _HOW_CHARS: Final = 2_000
+_NONE: Final[Mapping[str, "Command"]] = {}
 
 
 class Printed(Protocol):
@@ -73,7 +74,7 @@ class Background:
     def __init__(self, notify: Callable[[AnyNotice], None], redactor: Redactor) -> None:
         self._notify = notify
         self._redactor = redactor
-        self._commands: dict[str, Command] = {}
+        self._commands = _NONE
         self._is_closing = False
 
     def commands(self) -> Sequence[Command]:
@@ -93,7 +94,8 @@ class Background:
                 hint="Stop one with tasks(action=stop).",
             )
         shown = self._redactor.redacted(clean(" ".join(line.split())[:_SHOWN_CHARS]))
-        command = self._commands[handle] = Command(handle, shown, output)
+        command = Command(handle, shown, output)
+        self._commands = {**self._commands, handle: command}
         loop = asyncio.get_running_loop()
         command.task = loop.create_task(self._follow(command, work), name=handle)
         return command
@@ -117,8 +119,8 @@ class Background:
 
     def _forget_oldest(self) -> None:
         ended = [each.handle for each in self._commands.values() if each.ended is not None]
-        for handle in ended[:-MAX_ENDED]:
-            del self._commands[handle]
+        old = ended[:-MAX_ENDED]
+        self._commands = {h: each for h, each in self._commands.items() if h not in old}
 
     def stop(self, handle: str) -> None:
         """Have one end softly, with all it started; returns at once.

@@ -172,7 +172,7 @@ class HandlerRun:
         """
         run, data, variables = self._run, self._common_data, self._variables
         if data is _UNSEEN and variables is _UNSEEN and not self._changes:
-            return HandlerResult(chosen=chosen)
+            return msgspec.structs.replace(_UNCHANGED, chosen=chosen)
         changed: dict[str, Json] = {}
         removed: tuple[str, ...] = ()
         edits: tuple[Edit, ...] = ()
@@ -192,6 +192,7 @@ class HandlerRun:
 
 
 _UNSEEN = object()
+_UNCHANGED = HandlerResult()
 
 
 class _Contexts(dict[str, WorkflowContext]):

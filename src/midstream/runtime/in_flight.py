@@ -6,10 +6,10 @@ effects of a run that was halted are gone from what it is owed.
 
 import asyncio
 import sys
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection, Coroutine, Mapping
 from contextvars import Context, copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from midstream.core.inputs import EffectKey, ReplyCheckpoint, Shown
 from midstream.core.notices import AgentThinking
@@ -44,6 +44,9 @@ from midstream.system.offloop import still_working
 
 if TYPE_CHECKING:
     from midstream.runtime.file_watch import FileWatch
+
+_NONE: Final[Mapping[Any, Any]] = {}
+"""What most runs never have is replaced, and never changed: those that wait share this one."""
 
 CLOSING_S = 5.0
 """Seconds the effects of an ended run get to clean up after themselves."""
@@ -94,8 +97,8 @@ class InFlight:
         self._streams: dict[EffectKey, StreamingEffect] = {}
         self._closing: set[asyncio.Task[None]] | None = None
         self._context: Context | None = None
-        self._prompts: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self._watches: dict[str, FileWatch] = {}
+        self._prompts: Mapping[tuple[str, str], asyncio.Task[None]] = _NONE
+        self._watches: Mapping[str, FileWatch] = _NONE
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
@@ -212,7 +215,7 @@ class InFlight:
         self._tasks[key] = self._task(work, str(key[-2]), at_once=at_once)
         self._beginning = None
         if prompted is not None:
-            self._prompts[prompted] = self._tasks[key]
+            self._prompts = {**self._prompts, prompted: self._tasks[key]}
 
     def _task(
         self, work: Coroutine[Any, Any, None], name: str, *, at_once: bool
@@ -230,7 +233,8 @@ class InFlight:
 
         path = run.branch.path
         if path not in self._watches:
-            self._watches[path] = FileWatch(world.workspace, world, run.manifest)
+            watch = FileWatch(world.workspace, world, run.manifest)
+            self._watches = {**self._watches, path: watch}
         return self._watches[path]
 
     def _stream(self, key: EffectKey, agent: str, run: Run, world: World) -> StreamingEffect:

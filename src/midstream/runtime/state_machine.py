@@ -28,7 +28,7 @@ from midstream.core.pinning import misfit_of
 from midstream.core.proposal import mode_of
 from midstream.core.question import Decision
 from midstream.core.routing import Destination, living, question_asked, spoken
-from midstream.core.run import Run, owner_of
+from midstream.core.run import Run, new_run, owner_of
 from midstream.core.summaries import why_not
 from midstream.core.todo import parse_edit
 from midstream.language.errors import (
@@ -153,7 +153,7 @@ class WorkflowStateMachine:
         self._definition = definition
         self._world = world
         self._handlers = _NO_HANDLERS if handlers is None else handlers
-        self._run = Run(id=id or new_run_id())
+        self._run = new_run(id or new_run_id())
         self._events = RunEvents(self._run.id, world.clock, world.redactor, tap)
         self._background, self._in_flight = self._nothing_in_flight()
         self._hook_listener = (
@@ -161,7 +161,7 @@ class WorkflowStateMachine:
         )
         self._words: asyncio.Lock | None = None
         self._inbox = inbox
-        self._hearing: dict[str, int] = {}
+        self._hearing: tuple[str, ...] = ()
         self._inputs: list[tuple[inputs.AnyInput, asyncio.Future[None] | None]] = []
         self._stopwatch = Stopwatch(world.clock)
         self._has_worktrees = False
@@ -170,7 +170,7 @@ class WorkflowStateMachine:
         self._is_abandoned = False
         self._is_away = False
         self._returned: asyncio.Future[None] | None = None
-        self._in_doubt: list[tuple[inputs.UserSaid, asyncio.Future[None]]] = []
+        self._in_doubt: tuple[tuple[inputs.UserSaid, asyncio.Future[None]], ...] = ()
         self._seen: tuple[inputs.Shown, ...] = ()
         self._is_leaving = False
         self._is_finishing = False
@@ -332,7 +332,8 @@ class WorkflowStateMachine:
             await self._put(_NOTHING)
         self._seen = ()
         while self._in_doubt:
-            said, done = self._in_doubt.pop(0)
+            (said, done), *others = self._in_doubt
+            self._in_doubt = tuple(others)
             if said.id in self._run.inbox.lines:
                 _settle(done)
             else:
@@ -527,16 +528,15 @@ class WorkflowStateMachine:
         inbox = self._inbox
         if inbox is not None:
             await inbox.post(self._mail_of(said))
-        self._hearing[said.id] = self._hearing.get(said.id, 0) + 1
+        self._hearing += (said.id,)
         try:
             await self._put_behind_hooks(said)
         except JournalFull:
             if inbox is None:
                 raise
         finally:
-            self._hearing[said.id] -= 1
-            if not self._hearing[said.id]:
-                del self._hearing[said.id]
+            at = self._hearing.index(said.id)
+            self._hearing = self._hearing[:at] + self._hearing[at + 1 :]
         if inbox is None:
             return False
         if said.id not in self._run.inbox.lines and not self._run.is_over:
@@ -796,7 +796,7 @@ class WorkflowStateMachine:
             finally:
                 self._is_taking = False
                 if self._is_away and isinstance(input, inputs.UserSaid) and done is not None:
-                    self._in_doubt.append((input, done))
+                    self._in_doubt += ((input, done),)
                 elif self._is_away and self._stalled is not None:
                     _refuse(done, self._stalled.again())
                 elif done is not None:

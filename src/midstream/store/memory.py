@@ -70,7 +70,7 @@ class _Run:
     def __init__(self, facts: Sequence[Envelope] = (), ends: Iterable[int] = ()) -> None:
         self.facts = list(facts)
         self.ends = list(ends)
-        self._summary = Summary()
+        self._summary = _NO_SUMMARY
         self._summarised = 0
         self.parent = ""
         self.parent_seq = 0
@@ -82,6 +82,9 @@ class _Run:
             self._summary = summarised(self._summary, envelope)
         self._summarised = len(self.facts)
         return self._summary
+
+
+_NO_SUMMARY = Summary()
 
 
 class _Contents:

@@ -84,7 +84,8 @@ def _joined(run: Run, fact: e.WordsJoined) -> Run:
     shown = pictures_in(fact.text, run.pictures)
     words = Message(role="user", text=fact.text, author=USER, pictures=shown)
     contexts = added(run, fact.context, words)
-    return replace(run, contexts=contexts, halt=replace(run.halt, is_heard=True))
+    halt = run.halt if run.halt.is_heard else replace(run.halt, is_heard=True)
+    return replace(run, contexts=contexts, halt=halt)
 
 
 def _recovered(run: Run, fact: e.RunRecovered) -> Run:

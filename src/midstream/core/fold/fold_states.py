@@ -1,5 +1,7 @@
 """States: how a run starts, enters a state, goes back into one, and moves through its phases."""
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from midstream.core.data_edits import edited
@@ -14,6 +16,7 @@ from midstream.language.plan import Plan, named_input, plan_of
 from midstream.language.spec import Definition, State
 
 _NONE: dict[str, Run] = {}
+_NEW: Final = Visit()
 
 _WITH_TURN: tuple[Phase, ...] = ("turn", "call")
 """The phases that begin with a turn: an agent's, or that of the state's own call."""
@@ -29,15 +32,17 @@ def started(run: Run, fact: RunStarted) -> Run:
         plan=plan_of(workflow),
         visit=Visit(phase="waiting" if waits else "leaving", chosen=START),
         contexts={context.name: starting_messages(context) for context in workflow.contexts},
-        variables={**workflow.variables, **fact.variables},
+        variables={**workflow.variables, **fact.variables}
+        if workflow.variables
+        else fact.variables,
         input=fact.input,
         allowed=fact.allowed,
         hooked=fact.hooked,
         approvals=fact.approvals,
         usage=replace(run.usage, limits=fact.limits),
         workspace=fact.workspace,
-        common_data=named_input(workflow, fact.input),
-        pictures=by_id(fact.pictures),
+        common_data=named_input(workflow, fact.input) or run.common_data,
+        pictures=by_id(fact.pictures) if fact.pictures else run.pictures,
     )
 
 
@@ -100,7 +105,9 @@ def entered(run: Run, fact: StateTransition) -> Run:
     leaves_for = state.next if phase == "leaving" and target != STOP else None
     visits = run.visits.copy()
     visits[target] = visits.get(target, 0) + 1
-    visit = Visit(
+    # All else of a visit begins anew; what was said last is what the next state's handlers read.
+    visit = replace(
+        _NEW,
         state=target,
         step=run.visit.step + 1,
         phase=phase,
@@ -108,7 +115,6 @@ def entered(run: Run, fact: StateTransition) -> Run:
         chosen_by="next" if leaves_for else "",
         turn=_turn_in(run, state, phase) if phase in _WITH_TURN else None,
         budget_baseline=_baseline(run),
-        # All else of a visit begins anew; what was said last is what the next state's handlers read.
         last_response=run.visit.last_response,
     )
     return replace(
