@@ -87,6 +87,30 @@ def test_a_chat_killed_in_mid_stream_keeps_what_was_shown_and_pays_nobody_again(
         assert screen.wait_exit() == 0
 
 
+@pytest.mark.parametrize("way", [CTRL_D, signal.SIGTERM], ids=["Ctrl-D", "SIGTERM"])
+def test_what_was_shown_of_a_reply_stays_on_the_screen_when_the_console_is_left(
+    tmp_path: Path, way: str | signal.Signals
+) -> None:
+    story = Reply(chunks=("Once upon ", "a time ", "there was"), gate=Gate(), gate_after=2)
+    with (
+        OpenAIServer([story]) as server,
+        console(tmp_path, *MODEL, server=server) as screen,
+    ):
+        screen.wait_for("chat with dude")
+        screen.type("tell me a story\r")
+        screen.wait_for("Once upon a time")
+        if isinstance(way, signal.Signals):
+            screen.kill(way)
+        else:
+            screen.type(way)
+        screen.wait_exit()
+        lines = [line for line in screen.scrollback() if line]
+        at = lines.index("› tell me a story")
+        told = ["▌ dude", "Once upon a time", "▌ [interrupted]"]
+        assert lines[at + 1 : at + 4] == told
+        assert "is kept where it stopped" in lines[at + 4]
+
+
 def test_a_chat_killed_in_mid_stream_stands_on_the_screen_once_when_it_goes_on(
     tmp_path: Path,
 ) -> None:

@@ -191,3 +191,25 @@ async def test_finishing_prints_at_once_and_so_does_everything_after_it() -> Non
 
     paper.log("late")
     assert "late" in paper.text
+
+
+async def test_what_was_shown_of_a_reply_stands_once_before_what_is_said_of_a_run_that_is_left() -> (
+    None
+):
+    paper = Paper()
+    paper.scrollback.open()
+    delta = TextDelta(agent="ada", text="I would like")
+    paper.scrollback.add(Envelope(run="r1", at=0.0, event=delta))
+    paper.scrollback.finish()
+    assert paper.text == ""
+    paper.scrollback.say("r1 is kept.", kind="note")
+    paper.scrollback.say("r2 is kept.", kind="note")
+
+    assert paper.text.split("\r\n") == [
+        "▌ ada",
+        "I would like",
+        "▌ [interrupted]",
+        "· r1 is kept.",
+        "· r2 is kept.",
+        "",
+    ]

@@ -161,6 +161,16 @@ class EventRenderer:
             (found if of.behind is None else of.behind).extend(waited)
         return found
 
+    def left(self) -> list[Block]:
+        """Return what was shown of replies nobody hears the end of, as the console is left. Once."""
+        return [
+            block
+            for of in self._runs.values()
+            if of.behind is None
+            for branch, agent in of.speeches
+            for block in agent_events.cut(of, branch, agent)
+        ]
+
     def _of(self, run: str) -> RunMemory:
         found = self._runs.get(run)
         if found is None:

@@ -118,7 +118,7 @@ def interrupted(of: RunMemory, fact: e.Interrupted) -> list[Block]:
     place.epoch = fact.epoch
     if (of.is_chat or was_held) and fact.leads_to == "stop" and not fact.agent:
         return []  # A run that only waited is let go: nothing was interrupted.
-    found = cut(of, fact) if fact.agent else []
+    found = cut(of, fact.branch, fact.agent, fact.partial) if fact.agent else []
     here = of.halt(fact).cut(fact.branch)
     here.agent, here.had_words = here.agent or fact.agent, here.had_words or bool(found)
     return found
