@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from api_kit import TALK
 from deadline import DEADLINE_S
 
 import midstream
+from midstream.api.engine import Engine
 from midstream.api.run_handle import RunHandle
 from midstream.api.sync import SyncRun
 from midstream.testing import ScriptedModel, asks
@@ -56,11 +58,28 @@ def test_events_are_yielded_while_the_run_goes_on_in_its_thread(tmp_path: Path) 
             break
 
 
-def test_help_says_of_each_part_of_a_run_what_it_says_of_it_with_a_loop() -> None:
-    parts = [name for name in vars(SyncRun) if not name.startswith("_")]
+def test_each_part_is_there_without_a_loop_and_help_says_the_same_of_it() -> None:
+    def told(kind: type) -> dict[str, str | None]:
+        return {name: part.__doc__ for name, part in vars(kind).items() if name[0] != "_"}
 
-    assert "questions" in parts
-    assert all(vars(SyncRun)[name].__doc__ == getattr(RunHandle, name).__doc__ for name in parts)
+    with_a_loop = [told(RunHandle), told(Engine)]
+    del with_a_loop[0]["turn"]  # it is read by an async loop
+    del with_a_loop[1]["close"], with_a_loop[1]["controls"]  # `open_sync` closes it; a door's
+    assert [told(SyncRun), told(midstream.SyncEngine)] == with_a_loop
+    assert {*signature(midstream.open_sync).parameters} == {*signature(midstream.open).parameters}
+
+
+def test_a_run_is_looked_at_in_its_facts_and_deleted(tmp_path: Path) -> None:
+    with midstream.open_sync(
+        tmp_path, model=ScriptedModel("Done."), journal=tmp_path / "journal.db"
+    ) as engine:
+        run = engine.start(TALK, key="one")
+        run.wait()
+        assert (engine.run_id("one"), run.is_here, run.streaming()) == (run.id, True, ())
+        (first, *_) = engine.facts(run.id)
+        assert isinstance(first.event, midstream.RunStarted)
+        engine.delete(run.id)
+        assert engine.info(run.id) is None
 
 
 def test_after_its_block_a_run_says_that_its_engine_is_closed(tmp_path: Path) -> None:

@@ -493,6 +493,7 @@ class Engine:
             )
         if not run.run.is_over:
             await run.stop("deleted")
+        await self.local.let_go(kept.id)  # else it may have ended so lately that it is still ours
         await run.close()
         await self.local.store.forget(kept.id)
 

@@ -17,7 +17,7 @@ from midstream.api.run_handle import RunHandle
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.runtime.handlers import Handler
-from midstream.runtime.ports import Model
+from midstream.runtime.ports import Clock, Model, OpenFiles
 from midstream.safety.capability import PermissionMode
 from midstream.system.offloop import cancel_all
 
@@ -91,6 +91,16 @@ def _waiting(
     @functools.wraps(method)
     def call(self: _Waited[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._loop.wait(method(self._waited, *args, **kwargs))
+
+    return call
+
+
+def _at_once(method: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[_Waited[C], P], T]:
+    """Return a method that waits for nothing as one of what stands before it."""
+
+    @functools.wraps(method)
+    def call(self: _Waited[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(self._waited, *args, **kwargs)
 
     return call
 
@@ -173,6 +183,8 @@ class SyncRun:
     events = _yielding(RunHandle.events)
     numbered = _yielding(RunHandle.numbered)
 
+    streaming = _at_once(RunHandle.streaming)
+
     id = _Shown(lambda run: run.id)
     name = _Shown(lambda run: run.name)
     run = _Shown(lambda run: run.run)
@@ -183,6 +195,7 @@ class SyncRun:
     output = _Shown(lambda run: run.output)
     error = _Shown(lambda run: run.error)
     questions = _Shown(lambda run: run.questions)
+    is_here = _Shown(lambda run: run.is_here)
 
 
 class SyncEngine:
@@ -200,16 +213,19 @@ class SyncEngine:
     get = _running(Engine.get)
     take = _running(Engine.take)
     fork = _running(Engine.fork)
+    delete = _waiting(Engine.delete)
     runs = _waiting(Engine.runs)
     info = _waiting(Engine.info)
+    facts = _waiting(Engine.facts)
     changed = _waiting(Engine.changed)
     keep_picture = _waiting(Engine.keep_picture)
     workflows = _waiting(Engine.workflows)
     roles = _waiting(Engine.roles)
+    run_id = _at_once(Engine.run_id)
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Return what a person should hear of the settings."""
+        """Return what a person should hear of the settings: what is wrong, or not trusted, in them."""
         return self._waited.notices
 
 
@@ -222,6 +238,8 @@ def open_sync(
     trust: bool | None = None,
     permissions: PermissionMode | None = None,
     tools: Tools = (),
+    clock: Clock | None = None,
+    open_files: OpenFiles | None = None,
 ) -> Iterator[SyncEngine]:
     """Give an engine for code without an event loop; the arguments and errors are those of `open`."""
     loop = _Loop()
@@ -232,6 +250,8 @@ def open_sync(
         trust=trust,
         permissions=permissions,
         tools=tools,
+        clock=clock,
+        open_files=open_files,
     )
     try:
         engine = loop.wait(opening.begun())
