@@ -8,7 +8,7 @@ import pytest
 from deadline import DEADLINE_S, wait_until
 from screen import is_running
 
-from midstream.app.own_commands import MAX_SHOWN_LINES, as_seen, run_own_command
+from midstream.app.own_commands import LAST_LINES, MAX_SHOWN_LINES, as_seen, run_own_command
 from midstream.app.ui import OwnCommandEnded
 from midstream.tui.completion import is_own, words_of
 
@@ -104,10 +104,21 @@ async def test_endless_output_is_bounded(tmp_path: Path) -> None:
     ended = await run("seq 1 200000", tmp_path, heard=heard)
 
     assert ended.lines == 200_000
-    assert len(heard.lines) == MAX_SHOWN_LINES + 1
-    assert "the rest is not shown" in heard.lines[-1]
+    assert "only the end is shown" in heard.lines[MAX_SHOWN_LINES]
+    last = range(200_001 - LAST_LINES, 200_001)
+    assert heard.lines[MAX_SHOWN_LINES + 1 :] == [str(number) for number in last]
     assert len(ended.text) < 41_000
     assert "characters left out" in ended.text
+
+
+async def test_the_end_of_a_flood_is_redacted_too(tmp_path: Path) -> None:
+    heard = Heard()
+    key = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 3
+    await run(f"seq 1 3000; printf 'key={key}\\n1 failed\\n'", tmp_path, heard=heard)
+
+    assert heard.lines[-1] == "1 failed"
+    assert heard.lines[-2].startswith("key=")
+    assert key not in "".join(heard.lines)
 
 
 async def test_a_bar_that_is_drawn_over_shows_as_it_ended_and_nothing_draws(tmp_path: Path) -> None:
@@ -136,7 +147,8 @@ async def test_lines_that_are_not_shown_are_counted(
     ended = await run(command, tmp_path, heard=heard)
 
     assert ended.lines == lines
-    assert len(heard.lines) == min(lines, MAX_SHOWN_LINES + 1)
+    beyond = min(max(lines - MAX_SHOWN_LINES, 0), LAST_LINES)
+    assert len(heard.lines) == min(lines, MAX_SHOWN_LINES) + (1 + beyond if beyond else 0)
 
 
 async def test_a_line_without_an_end_is_one_line_and_bounded(tmp_path: Path) -> None:
@@ -153,8 +165,8 @@ async def test_long_lines_are_shown_up_to_so_many_characters(tmp_path: Path) -> 
     command = "for i in 1 2 3; do head -c 300000 /dev/zero | fold -w 3000 | tr '\\0' x; echo; done"
     await run(command, tmp_path, heard=heard)
 
-    assert sum(map(len, heard.lines)) < 410_000
-    assert heard.lines[-1] == "[there is more: the rest is not shown]"
+    assert sum(map(len, heard.lines)) < 450_000
+    assert "[there is more: of the rest only the end is shown]" in heard.lines
 
 
 @pytest.mark.parametrize(

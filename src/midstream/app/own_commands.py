@@ -26,6 +26,9 @@ MAX_SHOWN_LINES: Final = 2_000
 """More are kept for the offer, as far as that goes, and counted."""
 
 MAX_SHOWN_CHARS: Final = 400_000
+LAST_LINES: Final = 20
+"""Where more came than is shown: what came of it stands at the end."""
+
 _MAX_LINE: Final = 4_000
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;:]{0,60}[mK]")
 _TAKEN_BACK: Final = re.compile(r"[^\b]\x08")
@@ -91,8 +94,8 @@ def _how(ended: Ended) -> str:
 class _Told:
     """A command's output: told on line by line, a few times a second, and kept to be offered.
 
-    Once enough of it is shown, the rest is only counted: a flood keeps its thread busy, and a busy
-    thread keeps the loop waiting.
+    Once enough of it is shown, the rest is only counted, and its last lines are told when it has ended: a
+    flood keeps its thread busy, and a busy thread keeps the loop waiting.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, hears: Hears) -> None:
@@ -107,6 +110,7 @@ class _Told:
         self._cut = 0
         self._left = MAX_SHOWN_CHARS
         self._is_full = False
+        self._shown = 0
         self._untold: list[str] = []
         self._told_at = 0.0
         self._is_news = False
@@ -138,8 +142,13 @@ class _Told:
             self._take(self._clean.fed(last) + self._clean.rest())
         if self._open or self._has_open:
             self._end_line()
+        seen = "\n".join(map(as_seen, self._kept.text().removesuffix("\n").split("\n")))
+        text = own_redactor().redacted(seen)
+        if self._is_full:
+            last = text.split("\n")[-min(LAST_LINES, self.lines - self._shown) :]
+            self._untold += [line[:_MAX_LINE] for line in last]
         self._hand_on()
-        return "\n".join(map(as_seen, self._kept.text().split("\n"))).rstrip("\n")
+        return text.rstrip("\n")
 
     def _take(self, piece: str) -> None:
         *whole, rest = piece.split("\n")
@@ -173,9 +182,11 @@ class _Told:
             return
         if self.lines > MAX_SHOWN_LINES or self._left < 0:
             self._is_full = True
-            shown = "[there is more: the rest is not shown]"
-            if self.lines > MAX_SHOWN_LINES:
-                shown = f"[more than {MAX_SHOWN_LINES:,} lines: the rest is not shown]"
+            how_many = f"more than {MAX_SHOWN_LINES:,} lines"
+            what = how_many if self.lines > MAX_SHOWN_LINES else "there is more"
+            shown = f"[{what}: of the rest only the end is shown]"
+        else:
+            self._shown = self.lines
         self._untold.append(shown)
 
     def _seen(self) -> str:
