@@ -26,7 +26,7 @@ cannot chat, but it plays its part in a workflow: you can try everything else.
 
 Try
   /workflows  what several agents do together
-  !ls         a command of your own; its output may join the chat
+  !ls         a command in your own shell
   ?           on an empty line: the keys
 
 /welcome shows this again, /help lists the commands, /config the settings."""

@@ -145,8 +145,8 @@ class _Told:
         seen = "\n".join(map(as_seen, self._kept.text().removesuffix("\n").split("\n")))
         text = own_redactor().redacted(seen)
         if self._is_full:
-            last = text.split("\n")[-min(LAST_LINES, self.lines - self._shown) :]
-            self._untold += [line[:_MAX_LINE] for line in last]
+            ends = text.split("\n")[-min(LAST_LINES, self.lines - self._shown) :]
+            self._untold += [line[:_MAX_LINE] for line in ends]
         self._hand_on()
         return text.rstrip("\n")
 

@@ -120,7 +120,7 @@ def _doubts_about_provider(name: str) -> str:
     except ImportError:
         if is_misspelt(provider):
             raise no_such_provider(provider) from None
-        return f"{name} needs a package that is not installed."
+        return f"{name} needs a package that is not installed: pip install 'midstream[providers]'"
     except ValueError:
         raise no_such_provider(provider) from None
     return ""

@@ -142,7 +142,7 @@ def _answers(found: Found) -> str:
 
 def _tries(found: Found) -> list[tuple[str, str]]:
     review = (f"/workflow {_REVIEW}", "type while its three reviewers run")
-    own = ("!ls", "a command of your own; its output may join the chat")
+    own = ("!ls", "a command in your own shell")
     keys = ("?", "on an empty line: the keys")
     if not found.is_offline:
         if found.has_code:

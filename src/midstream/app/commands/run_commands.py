@@ -245,7 +245,8 @@ async def _remember(session: Session, argument: str) -> None:
         path = memory_file(config)
         known = await in_thread(partial(guidance_here, config))
         words = next((each.text for each in known if each.source == "memory"), "")
-        session.ui.say(f"{words or 'Nothing is remembered for this folder.'}\n\n{shown_path(path)}")
+        words = words or "Nothing is remembered for this folder: /remember WORDS keeps some."
+        session.ui.say(f"{words}\n\n{shown_path(path)}")
         return
     path = await in_thread(partial(remember, config, argument))
     session.ui.say(
