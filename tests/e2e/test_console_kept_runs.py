@@ -225,6 +225,31 @@ async def test_a_run_whose_process_dies_while_it_is_watched_goes_on_here(tmp_pat
         assert [fact.answer for fact in other.ui.of(e.QuestionAnswered)] == ["the second"]
 
 
+async def test_a_run_that_is_watched_is_at_work_no_more_once_its_process_has_died(
+    tmp_path: Path,
+) -> None:
+    store, gate = MemoryStore(), Gate()
+    dying = store.beside()
+    async with (
+        scene(tmp_path / "a", says("Half", " done.", gate=gate, after=1), store=dying) as owner,
+        scene(tmp_path / "b", "All of it.", store=store.beside()) as other,
+    ):
+        await owner.type("/workflow review")
+        await gate.reached()
+        id = owner.engine.machines()[0].id
+        await other.type(f"/attach {id[:4]}")
+        status = other.console.status()
+        assert (status.enter, status.busy) == ("interrupts ada", True)
+        dying.die()
+        await other.ui.told("its process has ended")
+        status = other.console.status()
+        assert [lane.doing for lane in status.lanes] == ["stands still: no process runs it"]
+        assert (status.enter, status.tab) == ("is kept until the run goes on", "")
+        assert not status.busy
+        await other.type(f"/resume {id[:4]}")
+        await other.ui.until("run_finished")
+
+
 async def test_a_question_that_resuming_asks_is_not_announced_as_one_out_of_sight(
     tmp_path: Path,
 ) -> None:

@@ -131,6 +131,10 @@ class Runs:
         """Return whether a run is another process's."""
         return machine in self.watched.values()
 
+    def orphaned(self) -> frozenset[str]:
+        """Return the ids of the watched runs that no process runs, as far as that was seen."""
+        return frozenset(id for id, machine in self.watched.items() if not machine.is_owned)
+
     async def listed(self) -> tuple[KeptRun, ...]:
         """Return a page of the workspace's runs, the newest first, and know them from now on."""
         if self._parts is not None:

@@ -1,7 +1,7 @@
 """What the bottom line says: the mode, what Enter does, what is at work, what waits."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -19,6 +19,7 @@ from midstream.runtime.ports import Machine
 from midstream.views.amounts import duration, in_short
 from midstream.views.lanes import Lane, at_work, behind, lanes, progress_words
 from midstream.views.run_status import (
+    NOBODY_RUNS_IT,
     STANDS_STILL,
     asked,
     is_at_work,
@@ -63,9 +64,16 @@ class StatusModel:
         return run in self._stalled
 
     def lanes(
-        self, active: Machine | None, others: Sequence[Machine], short: Callable[[str], str]
+        self,
+        active: Machine | None,
+        others: Sequence[Machine],
+        short: Callable[[str], str],
+        orphaned: Collection[str] = (),
     ) -> tuple[Lane, ...]:
-        """Return who is at work: in the active run one by one, of each other run in one line."""
+        """Return who is at work: in the active run one by one, of each other run in one line.
+
+        `orphaned`: the runs that no process runs; nobody is at work there, whatever was under way.
+        """
         found = () if active is None or active.run.definition is None else at_work(active.run)
         for machine in others:
             if machine is active or is_done(machine) or machine.run.definition is None:
@@ -74,13 +82,20 @@ class StatusModel:
                 machine.run, named=f"{machine.run.workflow_name} ({short(machine.run.id)})"
             )
             found = found if lane is None else (*found, lane)
-        return tuple(self._told(lane) for lane in found) if self._stalled else found
+        return (
+            tuple(self._told(lane, orphaned) for lane in found)
+            if self._stalled or orphaned
+            else found
+        )
 
-    def _told(self, lane: Lane) -> Lane:
+    def _told(self, lane: Lane, orphaned: Collection[str]) -> Lane:
         """Return a lane of a run that stands still as one that does nothing else."""
-        if lane.run not in self._stalled:
-            return lane
-        return structs.replace(lane, doing=STANDS_STILL, until=None, is_stalled=True)
+        if lane.run in self._stalled:
+            return structs.replace(lane, doing=STANDS_STILL, until=None, is_stalled=True)
+        # A worker lets go of a run that waits for a person, or for a time.
+        if lane.run in orphaned and lane.until is None and not lane.is_parked:
+            return structs.replace(lane, doing=NOBODY_RUNS_IT, is_stalled=True)
+        return lane
 
     def progress(self, machine: Machine, cost: str) -> str:
         """Return how far a workflow at work is; "" for a chat and one that is over.
@@ -154,7 +169,8 @@ class StatusLine:
         machines = self._runs.all()
         cost = self._model.cost(machines)
         model = parts.models.describe()
-        at_work = self._model.lanes(machine, machines, self._runs.short)
+        orphaned = self._runs.orphaned()
+        at_work = self._model.lanes(machine, machines, self._runs.short, orphaned)
         notes = self._notes(machine, machines)
         permission = permission_words(parts.permissions)
         if machine is None or machine.run.definition is None:
@@ -173,7 +189,11 @@ class StatusLine:
         is_chat = machine.run.definition.kind == "chat"
         doing = summary_words(run, now=time.time())
         is_stalled = self._model.is_stalled(run.id)
+        is_still = is_stalled or any(lane.is_stalled for lane in at_work if lane.run == run.id)
+        is_busy = is_at_work(run) and not is_still
         enter = "is not accepted now" if is_stalled else what_enter_does(run)
+        if is_still and not (is_stalled or asked(run)):
+            enter = "is kept until the run goes on"
         return Status(
             mode=str(mode),
             enter=self._first_line() if run.is_over else enter or "is not accepted now",
@@ -183,7 +203,7 @@ class StatusLine:
             thinking="" if run.is_over or run.is_parked or at_work else doing,
             model=model,
             cost=cost,
-            busy=is_at_work(run) and not is_stalled,
+            busy=is_busy,
             notes=notes,
             lanes=at_work,
             addressees=what_addressing_does(run),
@@ -193,9 +213,7 @@ class StatusLine:
             is_ending=self._switching.is_ending,
             todo=() if run.is_over else shown_items(run),
             on_empty="resumes" if run.visit.phase == "held" or run.suspended else "",
-            tab="queues"
-            if is_at_work(run) and not is_stalled and policy_of(run) != "queue"
-            else "",
+            tab="queues" if is_busy and policy_of(run) != "queue" else "",
         )
 
     def fields(self) -> dict[str, str]:

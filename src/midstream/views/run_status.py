@@ -22,6 +22,7 @@ from midstream.core.run import InputRecord, Run
 from midstream.views.amounts import time_of_day
 
 STANDS_STILL: Final = "stands still until the journal can be written"
+NOBODY_RUNS_IT: Final = "stands still: no process runs it"
 """What a run is doing, whatever its facts say, while they cannot be kept."""
 
 

@@ -142,6 +142,11 @@ class RemoteMachine:
         """Return whether the run has ended, or is not followed any more."""
         return self._is_closed or self._run.is_over
 
+    @property
+    def is_owned(self) -> bool:
+        """Return whether a process runs it, as far as that was seen; see `owned` of `attached`."""
+        return self._is_owned
+
     async def owner(self) -> str:
         """Return the process that runs it, "" if none lives."""
         return await self._store.owner_of(self.id)
