@@ -251,7 +251,7 @@ class Log(Sequence[T]):
 
 def is_read(values: Sequence[object]) -> bool:
     """Return whether all values of a sequence of any kind are at hand; see `Log.is_read`."""
-    return not isinstance(values, Log) or values.is_read
+    return type(values) is not Log or values.is_read
 
 
 def logged(values: Sequence[T], value: T) -> Sequence[T]:
@@ -259,7 +259,7 @@ def logged(values: Sequence[T], value: T) -> Sequence[T]:
 
     Most runs are short: a tuple is a fraction of a log's memory, and copied as fast.
     """
-    if isinstance(values, Log):
+    if type(values) is Log:
         return values.and_also(value)
     early = len(values) - 2 * RECENT
     if early < 0:
@@ -273,14 +273,14 @@ def gathered(
     values: Iterable[T], key: Hashable, more: Callable[[S, Sequence[T]], S], nothing: S
 ) -> S:
     """Return what comes of all values of any kind; of a log see `Log.gathered`."""
-    if isinstance(values, Log):
+    if type(values) is Log:
         return values.gathered(key, more, nothing)
     return more(nothing, values if isinstance(values, Sequence) else tuple(values))
 
 
 def relogged(values: Sequence[T], place: int, value: T) -> Sequence[T]:
     """Return a sequence of any kind with another value at a place; see `logged`."""
-    if isinstance(values, Log):
+    if type(values) is Log:
         return values.but(place, value)
     return (*values[:place], value, *values[place + 1 :])
 
@@ -347,7 +347,7 @@ class Book(Mapping[str, T], Generic[T]):
 
 def booked(values: Mapping[str, T], key: str, value: T) -> Mapping[str, T]:
     """Return a mapping of any kind with a value for a key: a dict, and a book once it is long."""
-    if isinstance(values, Book):
+    if type(values) is Book:
         return values.and_also(key, value)
     if len(values) < 2 * RECENT:
         return {**values, key: value}
@@ -356,7 +356,7 @@ def booked(values: Mapping[str, T], key: str, value: T) -> Mapping[str, T]:
 
 def latest(values: Mapping[str, T]) -> Iterator[T]:
     """Return the values of a mapping of any kind, the last one first."""
-    pairs = values.log if isinstance(values, Book) else tuple(values.items())
+    pairs = values.log if type(values) is Book else tuple(values.items())
     return (value for _, value in reversed(pairs))
 
 

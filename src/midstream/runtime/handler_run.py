@@ -5,7 +5,6 @@ one that looks at little costs little.
 """
 
 import asyncio
-import threading
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -47,7 +46,6 @@ class HandlerRun:
         run: the run as it stands.
         log: hears the handler's lines, on the loop.
         loop: where `log` is to be called.
-        is_on_loop: whether the handler runs on the loop, not in a thread beside it.
     """
 
     __slots__ = (
@@ -59,7 +57,6 @@ class HandlerRun:
         "_log",
         "_loop",
         "_run",
-        "_thread",
         "_variables",
     )
 
@@ -68,13 +65,10 @@ class HandlerRun:
         run: Run,
         log: Callable[[str], None],
         loop: asyncio.AbstractEventLoop,
-        *,
-        is_on_loop: bool = True,
     ) -> None:
         self._run = run
         self._log = log
         self._loop = loop
-        self._thread = threading.get_ident() if is_on_loop else 0
         self._common_data: Json = _UNSEEN
         self._variables: Json = _UNSEEN
         self._input: Json = _UNSEEN
@@ -153,13 +147,13 @@ class HandlerRun:
             self._last_response = _last_response(self._run.visit.last_response)
         return self._last_response
 
-    def move_to_loop(self) -> None:
-        """Go on on the loop: from here on the handler is awaited. Call it there."""
-        self._thread = threading.get_ident()
-
     def log(self, text: object) -> None:
         """Show a line to the user, at once. May be called from any thread."""
-        if threading.get_ident() == self._thread:
+        try:
+            is_on_loop = asyncio.get_running_loop() is self._loop
+        except RuntimeError:  # a thread beside it
+            is_on_loop = False
+        if is_on_loop:
             self._log(str(text))
         else:
             call_soon(self._loop, self._log, str(text))

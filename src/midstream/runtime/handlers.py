@@ -79,12 +79,12 @@ class ScriptHandlers:
                 f"{self._where} has no handler {name!r}.", hint=did_you_mean(name, self._functions)
             )
         loop = asyncio.get_running_loop()
+        view = HandlerRun(run, log, loop)
         watched = self._deadlines.begin(loop)
         try:
             if name in self._async:
-                view = HandlerRun(run, log, loop)
                 return await self._awaited(name, function, view)
-            return await self._in_thread(name, function, run, log, loop)
+            return await self._in_thread(name, function, view)
         except (AuthorMistake, asyncio.CancelledError) as error:
             # A handler that swallows its cancellation and raises is late all the same.
             if not watched.is_late or not watched.was_only_late():
@@ -97,29 +97,19 @@ class ScriptHandlers:
         finally:
             self._deadlines.end(watched)
 
-    async def _in_thread(
-        self,
-        name: str,
-        function: Handler,
-        run: Run,
-        log: Callable[[str], None],
-        loop: asyncio.AbstractEventLoop,
-    ) -> HandlerResult:
+    async def _in_thread(self, name: str, function: Handler, view: HandlerRun) -> HandlerResult:
         """Call a plain function, and await what it returns where that is a coroutine after all."""
 
-        def work() -> tuple[HandlerRun, Json, HandlerResult | None]:
-            view = HandlerRun(run, log, loop, is_on_loop=False)
+        def work() -> tuple[Json, HandlerResult | None]:
             try:
                 chosen = function(view)
             except BaseException as error:
                 raise _raised(name, error, self._where) from error
             is_waiting = inspect.isawaitable(chosen)
-            result = None if is_waiting else _result(name, view, chosen, self._where)
-            return view, chosen, result
+            return chosen, None if is_waiting else _result(name, view, chosen, self._where)
 
-        view, chosen, result = await in_thread(work, name=f"handler {name}")
+        chosen, result = await in_thread(work, name=f"handler {name}")
         if result is None:
-            view.move_to_loop()
             result = await self._awaited(name, partial(_itself, chosen), view)
         return result
 

@@ -479,7 +479,7 @@ class WorkflowStateMachine:
         text = words if isinstance(words, str) else words.text
         text, pictures = await with_pictures(text, self._world, self._run.pictures)
         text = await capped(text, self._world.blobs)
-        if policy not in (None, *get_args(Policy)):
+        if policy is not None and policy not in get_args(Policy):
             raise UserMistake(f"{policy!r} is not a policy.", hint=", ".join(get_args(Policy)))
         if self._run.visit.phase == "new":
             # Behind a start under way: what the words answer is known once that is journaled.

@@ -24,12 +24,15 @@ class Stopwatch:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._counted: Definition | None = None
-        self._is_counting = False
+        self._is_counting = True
         self._owed = 0.0
         self._since: float | None = None
 
     def look(self, run: Run) -> float:
         """Return the seconds at work that are to be told now, the run having stood so until now."""
+        # Few runs count minutes: of any other the clock is read once, in case its definition changes.
+        if not self._is_counting and run.definition is self._counted:
+            return 0.0
         before, now = self._since, self._clock.monotonic()
         self._since = now
         if run.definition is not self._counted:

@@ -211,6 +211,8 @@ class Calls:
 
     def ring(self) -> None:
         """Wake everybody. From any thread."""
+        if self._is_news and not self._ears:
+            return  # whoever listens next has not heard of the last time yet
         with self._lock:
             self._is_news = True
             for loop, event in self._ears:

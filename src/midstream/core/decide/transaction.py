@@ -18,6 +18,8 @@ class Story:
     """
 
     path = ""
+    around: "Story | None" = None
+    """The story of the run around it, None where there is none."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -27,11 +29,6 @@ class Story:
     def whole(self) -> "Story":
         """Return the story of the whole run."""
         return self
-
-    @property
-    def around(self) -> "Story | None":
-        """Return the story of the run around it, None where there is none."""
-        return None
 
     def around_it(self) -> "list[Story]":
         """Return the stories of what is around, from the inside out."""
@@ -137,34 +134,31 @@ class Story:
 class BranchStory(Story):
     """The story of a branch: what it tells is told of the run around it."""
 
+    around: Story
+
     def __init__(self, around: Story, name: str) -> None:
-        self._around = around
+        self.around = around
         self.name = name
         self.path = around.run.visit.branches[name].branch.path
 
     @property
     def run(self) -> Run:  # type: ignore[override]  # looked up: others may tell of it, too
         """Return the branch as it stands after the last fact."""
-        return self._around.run.visit.branches[self.name]
-
-    @property
-    def around(self) -> Story:
-        """Return the story of the run around it."""
-        return self._around
+        return self.around.run.visit.branches[self.name]
 
     @property
     def whole(self) -> Story:
         """Return the story of the whole run."""
-        return self._around.whole
+        return self.around.whole
 
     def around_it(self) -> list[Story]:
         """Return the stories of what is around, from the inside out."""
-        return [self._around, *self._around.around_it()]
+        return [self.around, *self.around.around_it()]
 
     def tell(self, fact: e.AnyFact) -> None:
         """Add a fact of the branch."""
         inner = f"{self.name}/{fact.branch}" if fact.branch else self.name
-        self._around.tell(replace(fact, branch=inner))
+        self.around.tell(replace(fact, branch=inner))
 
     def fail(self, error: str, hint: str, *, fault: Fault) -> None:
         """End the branch as failed."""
