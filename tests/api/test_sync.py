@@ -38,6 +38,7 @@ def test_a_question_without_an_answer_is_an_error_and_the_run_goes_on_later(tmp_
         run = engine.resume(info.id)
         run.say("yes")
         assert run.wait() == "Done."
+        assert [each.title for each in engine.runs()] == ["talk: yes"]
 
 
 def test_events_are_yielded_while_the_run_goes_on_in_its_thread(tmp_path: Path) -> None:

@@ -140,12 +140,16 @@ async def test_a_run_is_halted_renamed_and_stopped(here: Place) -> None:
         assert (await page.post(f"{path}/halt")).status_code == 200
         await run.settled()
         assert run.run.visit.phase == "held"
+        (begun,) = (await page.get("/api/runs"))["runs"]
+        assert begun["title"] == "talk"
         assert (await page.post(f"{path}/rename", name="mine")).status_code == 200
         assert (await page.post(f"{path}/stop", reason="enough")).status_code == 200
         told = await items(page, run.id, until=is_end)
         assert told[-1]["text"] == "stopped: enough"
         listed = (await page.get("/api/runs"))["runs"]
         assert [(each["title"], each["status"]) for each in listed] == [("mine", "stopped")]
+        will = await page.post(f"{path}/will", text="more")
+        assert will.json()["sentence"].startswith("It has ended")
 
 
 async def test_a_page_goes_back_in_time_and_forks_from_there(here: Place) -> None:

@@ -90,8 +90,13 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """Return what a list calls it: its name, else the words it began with, else its workflow."""
-        return self.name or self.first or self.workflow
+        """Return what a list calls it: its name, else its workflow and the words it began with.
+
+        A chat is called by the words alone.
+        """
+        if self.name or self.kind == "chat":
+            return self.name or self.first or self.workflow
+        return ": ".join(filter(None, (self.workflow, self.first)))
 
 
 class Begun(Generic[T]):

@@ -408,6 +408,8 @@ def _page_files() -> dict[str, bytes]:
 
 def sentence(text: str, run: Run, seen: Collection[str] = (), focused: str = "") -> str:
     """Return what Enter would do with a line now, as the bottom line of the console says it."""
+    if run.is_over:
+        return "It has ended and takes no more words. Time, then Fork, goes on from before."
     does = what_enter_does(run)
     if is_command(text):
         does = "comes back: commands are for the console"
