@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from console_kit import console
-from screen import CTRL_D
+from screen import CTRL_D, ESC
 from support.openai_server import Body, Call, Fault, Gate, OpenAIServer, Reply
 
 MODEL = ("--model", "openai:gpt-4o-mini")
@@ -72,6 +72,37 @@ def test_a_side_question_whose_answer_is_lost_was_paid_for_all_the_same(tmp_path
         screen.wait_for("was cut off")
         screen.type("\x15/cost\r")
         screen.wait_for("And 1 question beside them (/btw): ~")
+
+
+def test_esc_stops_the_turn_first_and_then_withdraws_the_question(tmp_path: Path) -> None:
+    story, answer = Gate(), Gate()
+    steps = [
+        Reply(text="Hello."),
+        Reply(chunks=("It is ", "Ada."), gate=answer, gate_after=1),
+        Reply(chunks=("Once upon ", "a time."), gate=story, gate_after=1),
+    ]
+    with OpenAIServer(steps) as server, console(tmp_path, *MODEL, server=server) as screen:
+        screen.wait_for("chat with dude")
+        screen.type("hello\r")
+        screen.wait_for("Hello.")
+        screen.type("/btw who?\r")
+        screen.wait_for("Esc withdraws /btw")
+        screen.type("a story\r")
+        screen.wait_for("Once upon")
+        screen.wait_gone("Esc withdraws /btw")
+        screen.type(ESC)
+        screen.wait_for("Esc withdraws /btw")
+        screen.wait_for("⏹ interrupted")
+        assert "is withdrawn" not in screen.text()
+        screen.type(ESC)
+        screen.wait_for("The question beside the conversation is withdrawn (~")
+        screen.wait_gone("Esc withdraws /btw")
+        screen.type("/stop\r")
+        screen.wait_for("Nothing is running.")
+        screen.type("\x15/cost\r")
+        screen.wait_for("And 1 question beside them (/btw): ~")
+        answer.open()
+        story.open()
 
 
 def test_a_tool_that_is_called_instead_of_an_answer_is_not_run(tmp_path: Path) -> None:

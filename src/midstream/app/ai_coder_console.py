@@ -29,7 +29,7 @@ from midstream.core.routing import (
 )
 from midstream.language.errors import MidstreamError
 from midstream.language.names import Policy
-from midstream.views.run_status import Waiting
+from midstream.views.run_status import Waiting, is_at_work
 from midstream.views.turns import Turn
 
 
@@ -248,11 +248,14 @@ class AICoderConsole:
             await machine.settled()
 
     async def halt(self) -> None:
-        """Stop the active run's current turn."""
+        """Stop the active run's current turn, else a question beside it; see `ui.Console`."""
         self.session.chats.choose_none()
         if await self.session.switching.stop_preparing():
             return
         machine = self.session.active()
+        is_working = machine is not None and is_at_work(machine.run)
+        if not is_working and self.session.side_questions.stop():
+            return
         if machine is not None and not machine.run.is_over:
             await machine.halt()
 

@@ -62,7 +62,7 @@ class Session:
         self.history = History(self.switching, self.background, str(config.workspace))
         source = "user" if is_attended else PIPE
         self.input = Input(self.switching, self.background, self.chats, source=source)
-        self.status_line = StatusLine(self.switching, self.input)
+        self.status_line = StatusLine(self.switching, self.input, self.side_questions)
         self.trust_request: TrustRequest | None = None
         """What `/trust` has shown: a yes is about that."""
         self.is_verbose = False

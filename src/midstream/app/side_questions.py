@@ -21,7 +21,10 @@ from midstream.runtime.agent import WorkflowAgent
 from midstream.runtime.pictures import with_contents
 from midstream.runtime.ports import ModelRequest
 from midstream.runtime.user_words import readable
-from midstream.system.offloop import in_thread
+from midstream.system.offloop import in_thread, unless_stopped
+
+ESC_WITHDRAWS: Final = "Esc withdraws /btw"
+"""What Esc does while an answer is waited for and no turn is under way."""
 
 ASKED: Final = """\
 A question beside the conversation, which goes on without it. Answer in words, from what you know, \
@@ -41,7 +44,13 @@ class SideQuestions:
     def __init__(self, switching: Switching) -> None:
         self._switching = switching
         self._last = ""
+        self._stops: list[asyncio.Event] = []
         self.cost = Cost()
+
+    @property
+    def is_asking(self) -> bool:
+        """Return whether an answer is waited for."""
+        return bool(self._stops)
 
     async def ask(self, words: str) -> None:
         """Show the answer of the agent that lines go to; returns then.
@@ -64,12 +73,22 @@ class SideQuestions:
         request = await with_contents(request, world.blobs)
         ui.say(f"{agent} is asked beside the conversation.", kind="note")
         heard = _Unheard()
+        stop = asyncio.Event()
+        self._stops.append(stop)
+        ui.refresh()
         try:
-            reply = await world.model.request(request, heard)
+            reply = await unless_stopped(world.model.request(request, heard), stop)
         except (asyncio.CancelledError, MidstreamError):
             self._count(heard.used())
             raise
-        asked = self._count(reply.usage)
+        finally:
+            self._stops.remove(stop)
+            ui.refresh()
+        asked = self._count(heard.used() if reply is None else reply.usage)
+        cost = f" ({in_words(asked)})" if asked.requests else ""
+        if reply is None:
+            ui.say(f"The question beside the conversation is withdrawn{cost}.", kind="note")
+            return
         answer = world.redactor.redacted(readable(reply.text)).strip()
         if not answer:
             raise UserMistake(
@@ -77,7 +96,6 @@ class SideQuestions:
                 hint="Say it as a line of its own.",
             )
         self._last = f"I asked beside this: {question}\nThe answer was: {answer}"
-        cost = f" ({in_words(asked)})" if asked.requests else ""
         ui.say(f"{agent}, beside the conversation:\n{answer}")
         ui.say(
             f"The conversation has not heard of this{cost}. /btw alone puts it into your line.",
@@ -89,6 +107,12 @@ class SideQuestions:
         asked = Cost() if usage is None else Cost().and_also(usage)
         self.cost = self.cost.plus(asked)
         return asked
+
+    def stop(self) -> bool:
+        """Withdraw the question that was asked last and has no answer yet; return whether there was one."""
+        if self._stops:
+            self._stops[-1].set()
+        return self.is_asking
 
     def take_over(self) -> None:
         """Put the last question and its answer into the editor, to be sent to the conversation."""

@@ -9,6 +9,7 @@ from msgspec import structs
 from midstream.app.chats import CHOOSES, ESC_CHOOSES
 from midstream.app.input import Input
 from midstream.app.run_sentences import is_done
+from midstream.app.side_questions import ESC_WITHDRAWS, SideQuestions
 from midstream.app.switching import Switching
 from midstream.app.ui import Status
 from midstream.core.costs import Cost, costs, in_words, is_unknown
@@ -147,12 +148,14 @@ class StatusLine:
     Args:
         switching: what lines go to.
         input: knows the lines that wait.
+        side_questions: knows what is asked beside.
     """
 
-    def __init__(self, switching: Switching, input: Input) -> None:
+    def __init__(self, switching: Switching, input: Input, side_questions: SideQuestions) -> None:
         self._switching = switching
         self._runs = switching.runs
         self._input = input
+        self._side_questions = side_questions
         self._model = StatusModel()
 
     def on_event(self, envelope: Envelope) -> None:
@@ -166,6 +169,7 @@ class StatusLine:
             return Status(mode=str(mode), enter=f"goes to {mode.name} once everything is loaded")
         parts, is_choosing = self._runs.parts, self._switching.is_choosing
         machine = self._switching.active()
+        is_asking = self._side_questions.is_asking and not (machine and is_at_work(machine.run))
         machines = self._runs.all()
         cost = self._model.cost(machines)
         model = parts.models.describe()
@@ -177,8 +181,8 @@ class StatusLine:
             return Status(
                 mode=str(mode),
                 enter=self._first_line(),
-                busy=is_choosing,
-                esc=ESC_CHOOSES if is_choosing else "",
+                busy=is_choosing or is_asking,
+                esc=ESC_CHOOSES if is_choosing else ESC_WITHDRAWS if is_asking else "",
                 permission=permission,
                 model=model,
                 cost=cost,
@@ -203,7 +207,8 @@ class StatusLine:
             thinking="" if run.is_over or run.is_parked or at_work else doing,
             model=model,
             cost=cost,
-            busy=is_busy,
+            busy=is_busy or is_asking,
+            esc=ESC_WITHDRAWS if is_asking else "",
             notes=notes,
             lanes=at_work,
             addressees=what_addressing_does(run),

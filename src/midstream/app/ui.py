@@ -143,7 +143,7 @@ class Console(Protocol):
         """Return once the chat that lines go to waits for a person; at once if they go to a workflow."""
 
     async def halt(self) -> None:
-        """Stop the active run's current turn (Esc)."""
+        """Stop the active run's current turn (Esc); while none is under way, the last `/btw`."""
 
     async def go_on(self) -> None:
         """Let the active run go on where it was stopped; where nothing was, nothing happens."""

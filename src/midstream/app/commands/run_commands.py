@@ -55,11 +55,12 @@ async def _btw(session: Session, argument: str) -> None:
 @command("stop", "stop the current turn and hold (Esc)")
 async def _stop(session: Session, argument: str) -> None:
     machine = session.active()
-    if machine is None or not is_at_work(machine.run):
+    if machine is not None and is_at_work(machine.run):
+        await machine.halt()
+    elif not session.side_questions.stop():
         raise UserMistake(
             "Nothing is running.", hint="/runs lists earlier runs and those in other processes."
         )
-    await machine.halt()
 
 
 CHOICES = ("old", "new", "stop")
