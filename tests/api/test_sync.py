@@ -1,10 +1,11 @@
 """The same engine without an event loop: in scripts, in notebooks, under another loop."""
 
 import asyncio
+import inspect
+import pydoc
 import subprocess
 import sys
 import threading
-from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,10 @@ from api_kit import TALK
 from deadline import DEADLINE_S
 
 import midstream
+from midstream.api.controls import Controls
 from midstream.api.engine import Engine
 from midstream.api.run_handle import RunHandle
-from midstream.api.sync import SyncRun
+from midstream.api.sync import SyncControls, SyncEngine, SyncRun
 from midstream.testing import ScriptedModel, asks
 
 
@@ -59,15 +61,42 @@ def test_events_are_yielded_while_the_run_goes_on_in_its_thread(tmp_path: Path) 
             break
 
 
-def test_each_part_is_there_without_a_loop_and_help_says_the_same_of_it() -> None:
-    def told(kind: type) -> dict[str, str | None]:
-        return {name: part.__doc__ for name, part in vars(kind).items() if name[0] != "_"}
+PAIRS: tuple[tuple[type, type, set[str]], ...] = (
+    (SyncEngine, Engine, {"close", "local"}),  # its block closes it; `local` is inside
+    (SyncRun, RunHandle, set()),
+    (SyncControls, Controls, set()),
+)
 
-    with_a_loop = [told(RunHandle), told(Engine)]
-    del with_a_loop[0]["turn"]  # it is read by an async loop
-    del with_a_loop[1]["close"], with_a_loop[1]["controls"]  # `open_sync` closes it; a door's
-    assert [told(SyncRun), told(midstream.SyncEngine)] == with_a_loop
-    assert {*signature(midstream.open_sync).parameters} == {*signature(midstream.open).parameters}
+
+@pytest.mark.parametrize(("kind", "of", "left_out"), PAIRS)
+def test_what_an_engine_with_a_loop_has_one_without_has_too(
+    kind: type, of: type, left_out: set[str]
+) -> None:
+    def public(kind: type) -> set[str]:
+        return {name for name in vars(kind) if not name.startswith("_")}
+
+    assert public(kind) == public(of) - left_out
+    for name in public(kind) - {"turn"}:  # a turn is entered in another way
+        assert getattr(vars(kind)[name], "__doc__", "") == getattr(of, name).__doc__, name
+    for name, method in vars(kind).items():
+        if inspect.isfunction(method) and not name.startswith("_"):
+            parameters = inspect.signature(method).parameters
+            assert parameters == inspect.signature(getattr(of, name)).parameters, name
+
+
+def test_what_opens_it_takes_what_the_one_with_a_loop_takes() -> None:
+    assert (
+        inspect.signature(midstream.open_sync).parameters
+        == inspect.signature(midstream.open).parameters
+    )
+
+
+def test_help_of_what_returns_a_run_says_which(tmp_path: Path) -> None:
+    shown = pydoc.plain(pydoc.render_doc(SyncEngine))
+
+    assert "start(self, workflow: " in shown
+    assert "Begun" not in shown
+    assert shown.count("-> 'SyncRun'") == 5
 
 
 def test_a_run_is_looked_at_in_its_facts_and_deleted(tmp_path: Path) -> None:
@@ -77,10 +106,37 @@ def test_a_run_is_looked_at_in_its_facts_and_deleted(tmp_path: Path) -> None:
         run = engine.start(TALK, key="one")
         run.wait()
         assert (engine.run_id("one"), run.is_here, run.streaming()) == (run.id, True, ())
-        (first, *_) = engine.facts(run.id)
-        assert isinstance(first.event, midstream.RunStarted)
+        facts = engine.facts(run.id)
+        assert isinstance(facts[0].event, midstream.RunStarted)
+        assert engine.facts(run.id, 1, limit=1) == facts[1:2]
         engine.delete(run.id)
         assert engine.info(run.id) is None
+
+
+def test_a_turn_is_heard_to_its_end(tmp_path: Path) -> None:
+    model = ScriptedModel(asks("What is your name?"), "Welcome, Ada.")
+    with midstream.open_sync(tmp_path, model=model, journal=":memory:") as engine:
+        run = engine.start(TALK)
+        assert run.settled() == "waiting"
+        with run.turn() as turn:
+            run.say("Ada")
+            heard = [each.event for each in turn]
+
+    said = "".join(event.text for event in heard if isinstance(event, midstream.TextDelta))
+    assert said == "Welcome, Ada."
+    assert isinstance(heard[-1], midstream.RunFinished)
+
+
+def test_what_a_person_changes_is_changed_from_any_thread(tmp_path: Path) -> None:
+    with midstream.open_sync(tmp_path, model="offline", journal=":memory:") as engine:
+        controls = engine.controls
+        controls.use_permission_mode("plan")
+        assert (engine.controls.permission_mode, controls.model) == ("plan", "offline")
+        with pytest.raises(midstream.UserMistake):
+            controls.use_permission_mode("sideways")
+        with pytest.raises(AttributeError):
+            controls.model = "other"
+        assert controls.commands() == {}
 
 
 def test_after_its_block_a_run_says_that_its_engine_is_closed(tmp_path: Path) -> None:

@@ -7,13 +7,16 @@ So it works inside a running loop, too, which stands still meanwhile as for any 
 import asyncio
 import contextlib
 import functools
+import inspect
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
+from midstream.api.controls import Controls
 from midstream.api.engine import Begun, Engine, RunnableWorkflow, Tools, open
 from midstream.api.run_handle import RunHandle
+from midstream.api.turn import Turn
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.runtime.handlers import Handler
@@ -95,14 +98,16 @@ def _waiting(
     return call
 
 
-def _at_once(method: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[_Waited[C], P], T]:
-    """Return a method that waits for nothing as one of what stands before it."""
+def _calling(
+    method: Callable[Concatenate[C, P], T],
+) -> Callable[Concatenate[_Waited[C], P], T]:
+    """Return a plain method as one that is called on the loop."""
 
     @functools.wraps(method)
-    def call(self: _Waited[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return method(self._waited, *args, **kwargs)
+    async def on_loop(waited: C, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(waited, *args, **kwargs)
 
-    return call
+    return _waiting(on_loop)
 
 
 def _running(
@@ -117,16 +122,18 @@ def _running(
             self._loop, self._loop.wait(made.begun() if isinstance(made, Begun) else made)
         )
 
+    shown = inspect.signature(method).replace(return_annotation="SyncRun")
+    call.__dict__["__signature__"] = shown  # what `help` tells of it
     return call
 
 
 def _yielding(
-    method: Callable[Concatenate[RunHandle, P], AsyncGenerator[T]],
-) -> "Callable[Concatenate[SyncRun, P], Iterator[T]]":
-    """Return an async generator of the handle as a plain one, each of its items waited for."""
+    method: Callable[Concatenate[C, P], AsyncGenerator[T]],
+) -> Callable[Concatenate[_Waited[C], P], Iterator[T]]:
+    """Return an async generator as a plain one, each of its items waited for."""
 
     @functools.wraps(method)
-    def call(self: "SyncRun", /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+    def call(self: _Waited[C], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         items = method(self._waited, *args, **kwargs)
         try:
             while True:
@@ -145,20 +152,39 @@ async def _next(items: AsyncGenerator[T]) -> T:
     return await anext(items)
 
 
-class _Shown(Generic[T]):
-    """A property of the handle, as it is there, with its docstring."""
+class _Shown(Generic[C, T]):
+    """A property of what is waited for, as it is there, with its docstring."""
 
-    def __init__(self, read: Callable[[RunHandle], T]) -> None:
+    def __init__(self, of: type[C], read: Callable[[C], T]) -> None:
+        self._of = of
         self._read = read
 
-    def __set_name__(self, kind: type["SyncRun"], name: str) -> None:
-        self.__doc__ = getattr(RunHandle, name).__doc__
+    def __set_name__(self, kind: type, name: str) -> None:
+        self.__doc__ = getattr(self._of, name).__doc__
 
-    def __set__(self, run: "SyncRun", value: object) -> None:
+    def __set__(self, waited: _Waited[C], value: object) -> None:
         raise AttributeError("It is only read.")  # and so `help` tells of it as of a property
 
-    def __get__(self, run: "SyncRun", kind: type["SyncRun"]) -> T:
-        return self._read(run._waited)
+    def __get__(self, waited: _Waited[C], kind: type) -> T:
+        return self._read(waited._waited)
+
+
+class SyncTurn:
+    """A turn for code without an event loop. Made by `SyncRun.turn`."""
+
+    def __init__(self, loop: _Loop, turn: Turn) -> None:
+        self._loop = loop
+        self._waited = turn
+
+    def __enter__(self) -> "SyncTurn":
+        self._loop.wait(self._waited.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._loop.is_closed:
+            self._loop.wait(self._waited.__aexit__())
+
+    __iter__ = _yielding(Turn.__aiter__)
 
 
 class SyncRun:
@@ -167,6 +193,9 @@ class SyncRun:
     def __init__(self, loop: _Loop, run: RunHandle) -> None:
         self._loop = loop
         self._waited = run
+
+    def __repr__(self) -> str:
+        return f"<SyncRun {self.id} {self.status}>"
 
     say = _waiting(RunHandle.say)
     answer = _waiting(RunHandle.answer)
@@ -179,29 +208,67 @@ class SyncRun:
     wait = _waiting(RunHandle.wait)
     settled = _waiting(RunHandle.settled)
     close = _waiting(RunHandle.close)
+    streaming = _calling(RunHandle.streaming)
     fork = _running(RunHandle.fork)
     events = _yielding(RunHandle.events)
     numbered = _yielding(RunHandle.numbered)
 
-    streaming = _at_once(RunHandle.streaming)
+    def turn(self, since: int | None = None, *, through_approvals: bool = False) -> SyncTurn:
+        """Return what happens from here to the end of a turn: enter it, say something, and read it.
 
-    id = _Shown(lambda run: run.id)
-    name = _Shown(lambda run: run.name)
-    run = _Shown(lambda run: run.run)
-    status = _Shown(lambda run: run.status)
-    state = _Shown(lambda run: run.state)
-    data = _Shown(lambda run: run.data)
-    reply = _Shown(lambda run: run.reply)
-    output = _Shown(lambda run: run.output)
-    error = _Shown(lambda run: run.error)
-    questions = _Shown(lambda run: run.questions)
-    is_here = _Shown(lambda run: run.is_here)
+            with run.turn() as turn:
+                run.say("about snow, please")
+                for envelope in turn:
+                    ...
+
+        All else is as of `RunHandle.turn`.
+        """
+        return SyncTurn(self._loop, self._waited.turn(since, through_approvals=through_approvals))
+
+    id = _Shown(RunHandle, lambda run: run.id)
+    name = _Shown(RunHandle, lambda run: run.name)
+    is_here = _Shown(RunHandle, lambda run: run.is_here)
+    run = _Shown(RunHandle, lambda run: run.run)
+    status = _Shown(RunHandle, lambda run: run.status)
+    state = _Shown(RunHandle, lambda run: run.state)
+    data = _Shown(RunHandle, lambda run: run.data)
+    reply = _Shown(RunHandle, lambda run: run.reply)
+    output = _Shown(RunHandle, lambda run: run.output)
+    error = _Shown(RunHandle, lambda run: run.error)
+    questions = _Shown(RunHandle, lambda run: run.questions)
+
+
+class SyncControls:
+    """What a person changes meanwhile, for code without an event loop; every method is that of
+    `Engine.controls`, waited for. Made by `SyncEngine.controls`.
+    """
+
+    def __init__(self, loop: _Loop, controls: Controls) -> None:
+        self._loop = loop
+        self._waited = controls
+
+    use_permission_mode = _calling(Controls.use_permission_mode)
+    models = _calling(Controls.models)
+    look_for_models = _waiting(Controls.look_for_models)
+    use_model = _waiting(Controls.use_model)
+    window = _waiting(Controls.window)
+    commands = _waiting(Controls.commands)
+    text_of = _waiting(Controls.text_of)
+    undo = _waiting(Controls.undo)
+    left_by_undo = _waiting(Controls.left_by_undo)
+    spent = _waiting(Controls.spent)
+    contents = _waiting(Controls.contents)
+
+    start_mode = _Shown(Controls, lambda controls: controls.start_mode)
+    is_untrusted = _Shown(Controls, lambda controls: controls.is_untrusted)
+    permission_mode = _Shown(Controls, lambda controls: controls.permission_mode)
+    model = _Shown(Controls, lambda controls: controls.model)
 
 
 class SyncEngine:
     """An engine for code without an event loop; every method is that of `Engine`, waited for.
 
-    Made by `open_sync`.
+    Made by `open_sync`, whose block closes it.
     """
 
     def __init__(self, loop: _Loop, engine: Engine) -> None:
@@ -213,20 +280,22 @@ class SyncEngine:
     get = _running(Engine.get)
     take = _running(Engine.take)
     fork = _running(Engine.fork)
-    delete = _waiting(Engine.delete)
+    run_id = _calling(Engine.run_id)
     runs = _waiting(Engine.runs)
     info = _waiting(Engine.info)
     facts = _waiting(Engine.facts)
     changed = _waiting(Engine.changed)
+    delete = _waiting(Engine.delete)
     keep_picture = _waiting(Engine.keep_picture)
     workflows = _waiting(Engine.workflows)
     roles = _waiting(Engine.roles)
-    run_id = _at_once(Engine.run_id)
+
+    notices = _Shown(Engine, lambda engine: engine.notices)
 
     @property
-    def notices(self) -> tuple[str, ...]:
-        """Return what a person should hear of the settings: what is wrong, or not trusted, in them."""
-        return self._waited.notices
+    def controls(self) -> SyncControls:
+        """Return what a person changes meanwhile: the permission mode, the models, commands of theirs."""
+        return SyncControls(self._loop, self._waited.controls)
 
 
 @contextlib.contextmanager
