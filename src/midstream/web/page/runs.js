@@ -79,7 +79,7 @@ export async function offer() {
   const held = at("start-what").querySelector("input:checked")?.value;
   try {
     const { workflows = {}, roles = [], start } = await get("/workflows");
-    const all = [...roles.map((role) => [`role:${role}`, `Chat with ${role}`, ""]), ...Object.entries(workflows).map(([name, about]) => [name, name, about])];
+    const all = [...Object.entries(workflows).map(([name, about]) => [name, name, about]), ...roles.map((role) => [`role:${role}`, `Chat with ${role}`, ""])];
     // First what a console here would begin with, so that the choice that is made stands on the screen.
     const isStart = ([value]) => value === start || `workflow:${value}` === start;
     all.sort((one, other) => isStart(other) - isStart(one));
