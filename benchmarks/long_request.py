@@ -30,7 +30,7 @@ class Quiet:
 
     thinking = status = text
 
-    def calling(self) -> None:
+    def calling(self, name: str) -> None:
         """Hear nothing."""
 
     def metered(self, used: Callable[[], Usage | None]) -> None:

@@ -116,7 +116,7 @@ class Listener:
     def thinking(self, delta: str) -> None:
         """Leave it."""
 
-    def calling(self) -> None:
+    def calling(self, name: str) -> None:
         """Leave it."""
 
     def status(self, text: str) -> None:

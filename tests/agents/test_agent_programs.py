@@ -56,7 +56,7 @@ class Listener:
     def thinking(self, delta: str) -> None:
         self.heard.append(("thinking", delta))
 
-    def calling(self) -> None:
+    def calling(self, name: str) -> None:
         pass
 
     def status(self, text: str) -> None:

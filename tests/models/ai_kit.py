@@ -62,8 +62,8 @@ class Ears:
     def thinking(self, delta: str) -> None:
         self.events.append(("thinking", delta))
 
-    def calling(self) -> None:
-        self.events.append(("calling", ""))
+    def calling(self, name: str) -> None:
+        self.events.append(("calling", name))
 
     def status(self, text: str) -> None:
         self.events.append(("status", text))

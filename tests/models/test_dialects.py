@@ -366,7 +366,7 @@ async def test_a_reply_streams_with_thoughts_words_calls_and_usage(dialect: str)
         came = await ask(client, said(tools=(ADD,), model=MODELS[dialect][0]), ears)
 
     assert ears.events[:3] == [("thinking", "hmm"), ("text", "Let me "), ("text", "see.")]
-    assert ears.heard("calling") == ["", ""]
+    assert ears.heard("calling") == ["add", "add"]
     assert came.text == "Let me see."
     assert came.calls[0] == RequestedCall(name="add", arguments={"a": 1, "b": 2})
     assert "'b' is required" in came.calls[1].problem

@@ -39,7 +39,7 @@ class Ear:
     def thinking(self, delta: str) -> None:
         raise AssertionError("the offline model does not think")
 
-    def calling(self) -> None:
+    def calling(self, name: str) -> None:
         self.called += 1
 
     def status(self, text: str) -> None:

@@ -330,7 +330,7 @@ class Waiting:
         """Let a piece of the reply be shown."""
         assert self.listener is not None
         if calling:
-            self.listener.calling()
+            self.listener.calling("look")
             self.has_calls = True
         self.listener.text(text)
         self.streamed += text

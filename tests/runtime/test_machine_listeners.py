@@ -372,6 +372,8 @@ async def test_what_a_request_is_doing_is_told_with_its_agent_and_state() -> Non
         self: ScriptedModel, request: ModelRequest, hear: ReplyListener
     ) -> ModelReply:
         hear.status("trying again in 1 s")
+        hear.calling("")
+        hear.calling("write\n_file" + "e" * 200)
         return ModelReply(text="Done.")
 
     async with scene(PLAIN) as here:
@@ -381,7 +383,10 @@ async def test_what_a_request_is_doing_is_told_with_its_agent_and_state() -> Non
             await here.machine.wait()
 
         notices = [e.event for e in here.told.events if isinstance(e.event, AgentThinking)]
+        long = notices[-1].calling
+        assert (long[:11], len(long)) == ("write _file", 100)
         assert notices == [
             AgentThinking(agent="dude", state="start"),
             AgentThinking(agent="dude", state="start", status="trying again in 1 s"),
+            AgentThinking(agent="dude", state="start", calling=long),
         ]

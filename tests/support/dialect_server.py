@@ -120,8 +120,8 @@ class AnthropicSpeech:
                 {"type": "input_json_delta", "partial_json": piece}
                 for piece in cut(arguments_text(call))
             ]
-            for content in _block(next(index), head, deltas):
-                yield Event(content=content, place="after")
+            for number, content in enumerate(_block(next(index), head, deltas)):
+                yield Event(content=content, place="arguments" if number > 1 else "after")
         end = {"stop_reason": _anthropic_end(reply), "stop_sequence": None}
         used = {"output_tokens": (reply.usage or (0, 0))[1]}
         closing = _named({"type": "message_delta", "delta": end, "usage": used})

@@ -122,7 +122,7 @@ class _Deaf:
     def thinking(self, delta: str) -> None:
         """Hear nothing."""
 
-    def calling(self) -> None:
+    def calling(self, name: str) -> None:
         """Hear nothing."""
 
     def status(self, text: str) -> None:

@@ -82,7 +82,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="re
     """An answer as a model would give it.
 
     `chunks` cuts the text in one's own way; `delay_s` passes before each piece. `gate` holds the
-    stream after `gate_after` pieces of text. `finish_reason` is by default what follows from the
+    stream after `gate_after` pieces of text; where it `holds_call`, after the first piece of a call's
+    arguments. `finish_reason` is by default what follows from the
     reply. `usage` is (prompt tokens, completion tokens), None for a server that tells nothing; `cached` of
     the prompt's tokens came from the provider's cache.
     """
@@ -95,6 +96,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="re
     delay_s: float = 0.0
     gate: Gate | None = None
     gate_after: int = 1
+    holds_call: bool = False
     finish_reason: str = ""
     usage: tuple[int, int] | None = (11, 7)
     cached: int = 0
@@ -168,14 +170,18 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     body: Json
 
 
+Place: TypeAlias = Literal["before", "text", "after", "arguments"]
+
+
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """One event of a streamed answer, as it goes over the wire.
 
-    `place`: a piece of the words, or what comes before or after them all.
+    `place`: a piece of the words, or what comes before or after them all; of what comes after, the
+    `arguments` of calls but for their first pieces.
     """
 
     content: bytes
-    place: Literal["before", "text", "after"] = "before"
+    place: Place = "before"
 
 
 class Speech(Protocol):
@@ -473,13 +479,16 @@ class _Wire:
         self._asked = asked
 
     async def stream(self, reply: Reply) -> None:
-        """Send the reply's events. Its gate stands before a piece of text, or after them all."""
+        """Send the reply's events. Its gate stands before a piece of text, after them all, or in a call."""
         await self._begin()
         held, pieces = reply.gate, 0
         for event in self._speech.stream(reply, self._asked):
-            is_here = (
-                pieces == reply.gate_after if event.place == "text" else event.place == "after"
-            )
+            if reply.holds_call:
+                is_here = event.place == "arguments"
+            elif event.place == "text":
+                is_here = pieces == reply.gate_after
+            else:
+                is_here = event.place == "after"
             if held is not None and is_here:
                 await self._stand_before(held)
                 held = None

@@ -26,6 +26,7 @@ from support.model_server import Exchange as Exchange
 from support.model_server import Fault as Fault
 from support.model_server import Gate as Gate
 from support.model_server import Moment as Moment
+from support.model_server import Place as Place
 from support.model_server import Reply as Reply
 from support.model_server import Scripted as Scripted
 from support.model_server import Step as Step
@@ -81,9 +82,8 @@ class OpenAISpeech:
         for piece in cut(reply.refusal):
             yield _delta(asked, {"refusal": piece})
         for piece in reply.pieces:
-            yield Event(content=_delta(asked, {"content": piece}).content, place="text")
-        for content in _after(reply, asked):
-            yield Event(content=content, place="after")
+            yield _delta(asked, {"content": piece}, place="text")
+        yield from _after(reply, asked)
 
     def whole(self, reply: Reply, asked: Asked) -> Json:
         """Return a reply that is not streamed."""
@@ -103,23 +103,26 @@ class OpenAIServer(ModelServer):
     speech = OpenAISpeech()
 
 
-def _after(reply: Reply, asked: Asked) -> Iterator[bytes]:
+def _after(reply: Reply, asked: Asked) -> Iterator[Event]:
     for index, call in enumerate(_with_ids(reply.calls)):
         function = {"name": call["function"]["name"], "arguments": ""}
         head = {"index": index, "id": call["id"], "type": "function", "function": function}
-        yield _delta(asked, {"tool_calls": [head]}).content
-        for piece in cut(call["function"]["arguments"]):
+        yield _delta(asked, {"tool_calls": [head]}, place="after")
+        for number, piece in enumerate(cut(call["function"]["arguments"])):
             part = {"index": index, "function": {"arguments": piece}}
-            yield _delta(asked, {"tool_calls": [part]}).content
+            place: Place = "arguments" if number else "after"
+            yield _delta(asked, {"tool_calls": [part]}, place=place)
     end = [{"index": 0, "delta": {}, "finish_reason": _finish_reason(reply)}]
-    yield _chunk(asked, end)
+    yield Event(content=_chunk(asked, end), place="after")
     if _has_usage(asked) and reply.usage is not None:
-        yield _chunk(asked, [], usage=_usage(reply.usage, reply.cached))
-    yield b"data: [DONE]\n\n"
+        used = _chunk(asked, [], usage=_usage(reply.usage, reply.cached))
+        yield Event(content=used, place="after")
+    yield Event(content=b"data: [DONE]\n\n", place="after")
 
 
-def _delta(asked: Asked, delta: dict[str, Json]) -> Event:
-    return Event(content=_chunk(asked, [{"index": 0, "delta": delta, "finish_reason": None}]))
+def _delta(asked: Asked, delta: dict[str, Json], place: Place = "before") -> Event:
+    content = _chunk(asked, [{"index": 0, "delta": delta, "finish_reason": None}])
+    return Event(content=content, place=place)
 
 
 def _chunk(asked: Asked, choices: list[Json], usage: Json = None) -> bytes:

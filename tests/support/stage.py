@@ -185,8 +185,8 @@ class StagedModel:
                 await self._stand(reply)
         if reply.error:
             raise WorldTrouble(reply.error)
-        if reply.calls:
-            listener.calling()
+        for each in reply.calls:
+            listener.calling(each.name)
         return ModelReply(text="".join(reply.pieces), calls=reply.calls)
 
     async def _stand(self, reply: Reply) -> None:

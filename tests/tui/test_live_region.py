@@ -229,6 +229,19 @@ def test_tokens_that_stream_are_an_estimate() -> None:
     assert drawn(live, OWN) == ["⋯ dude is thinking"]
 
 
+def test_a_call_that_is_being_written_is_told_until_it_is_made_or_words_follow_it() -> None:
+    live = LiveText()
+    live.add_words("r", "dude", "I make it.")
+    live.begin_call("r", "dude", "write_file")
+
+    assert drawn(live, OWN)[-1] == "⋯ dude is writing a call of write_file"
+    live.add_words("r", "dude", "And so on.")
+    assert drawn(live, OWN)[-1] == "⋯ dude is writing"
+    live.begin_call("r", "dude", "write_file")
+    live.drop_agent("r", "dude")
+    assert drawn(live, OWN) == ["⋯ dude is thinking"]
+
+
 def test_a_running_tool_is_on_its_agents_line_and_several_have_their_own() -> None:
     live = LiveText()
     calls = [

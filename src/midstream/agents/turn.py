@@ -279,7 +279,7 @@ class Turn:
             self._held = None
         if not known.is_told and not self.stopped.is_set():
             known.is_told = self._has_called = True
-            self.listener.calling()
+            self.listener.calling(known.call.title)
             await self.listener.called(known.call)
         if known.is_told and known.outcome is not None and not known.is_over:
             known.is_over = True

@@ -153,7 +153,7 @@ class _Unheard:
     def thinking(self, delta: str) -> None:
         """Hear a piece of the reasoning."""
 
-    def calling(self) -> None:
+    def calling(self, name: str) -> None:
         """Hear that a tool is asked for: it is not called."""
 
     def status(self, text: str) -> None:

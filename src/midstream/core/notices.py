@@ -26,11 +26,15 @@ class Notice(
 
 
 class AgentThinking(Notice, frozen=True, kw_only=True):
-    """A model request began, or says what it is doing (`status`, such as waiting to retry)."""
+    """A model request began, or says what it is doing (`status`, such as waiting to retry).
+
+    `calling`: it has begun to ask for the tool of that name, and still says with which arguments.
+    """
 
     agent: str
     state: str
     status: str = ""
+    calling: str = ""
 
 
 class TextDelta(Notice, frozen=True, kw_only=True):

@@ -285,7 +285,7 @@ class Events(Listening):
         self._heard.say(block.text)
         self._heard.think(block.thinking)
         if block.type == "tool_use":
-            self._heard.call()
+            self._heard.call(block.name)
             sent = [_encoded(block.input).decode()] if block.input else []
             self._calls[index] = (block.name, sent)
 

@@ -118,8 +118,8 @@ class OfflineModel:
             await self._sleep(self._pause_s)
             said.append(piece)
             listener.text(piece)
-        if calls:
-            listener.calling()
+        for call in calls:
+            listener.calling(call.name)
         return ModelReply(text=text, calls=calls, usage=_usage(request.messages, text))
 
 

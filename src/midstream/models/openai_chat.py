@@ -358,9 +358,11 @@ class Chunks(Listening):
         function = delta.function or _Function()
         call = self._known(delta, function)
         if call is None:
-            self._heard.call()
+            self._heard.call(function.name or "")
             call = _Call(delta.index)
             self._calls.append(call)
+        elif function.name and not call.name:
+            self._heard.named(function.name)
         call.id = call.id or delta.id or ""
         call.name = call.name or function.name or ""
         sent = function.arguments

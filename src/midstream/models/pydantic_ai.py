@@ -162,8 +162,8 @@ def _hear(event: "theirs.ModelResponseStreamEvent", heard: Heard) -> None:
             heard.think(text)
         case theirs.PartDeltaEvent(delta=theirs.ThinkingPartDelta(content_delta=str() as text)):
             heard.think(text)
-        case theirs.PartStartEvent(part=theirs.ToolCallPart()):
-            heard.call()
+        case theirs.PartStartEvent(part=theirs.ToolCallPart(tool_name=name)):
+            heard.call(name)
         case theirs.PartDeltaEvent(delta=theirs.ToolCallPartDelta(args_delta=str() as text)):
             heard.argue(text)
         case _:

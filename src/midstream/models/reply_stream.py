@@ -88,8 +88,8 @@ class Heard:
             self.chars += len(text)
             self._listener.thinking(clean(text))
 
-    def call(self) -> None:
-        """Let the listener hear that a call begins.
+    def call(self, name: str) -> None:
+        """Let the listener hear that a call begins, by which name, "" while that is not known.
 
         Raises:
             Failed: there were enough of them.
@@ -98,7 +98,11 @@ class Heard:
         self._calls += 1
         if self._calls > MAX_CALLS:
             raise Failed("large", f"more than {MAX_CALLS} tool calls")
-        self._listener.calling()
+        self.named(name)
+
+    def named(self, name: str) -> None:
+        """Let the listener hear the name of the call that has begun."""
+        self._listener.calling(clean(name))
 
     def argue(self, text: str) -> None:
         """Hear a piece of a call's arguments."""

@@ -76,7 +76,7 @@ class Standing(msgspec.Struct, eq=False, kw_only=True):
         if self.listener is not None and text:
             self.listener.text(text)
         if self.listener is not None and calling:
-            self.listener.calling()
+            self.listener.calling("")
 
 
 class Notebook:

@@ -160,7 +160,7 @@ class Quiet:
     def thinking(self, delta: str) -> None:
         """Hear a piece of the model's reasoning."""
 
-    def calling(self) -> None:
+    def calling(self, name: str) -> None:
         """Hear that the model has begun to ask for a tool, which it has not."""
 
     def status(self, text: str) -> None:

@@ -16,7 +16,7 @@ from midstream.core.notices import (
 )
 from midstream.core.run import OpenCall
 from midstream.runtime.json_values import kept_usage
-from midstream.runtime.text_limits import MAX_TEXT, ends_of
+from midstream.runtime.text_limits import MAX_TEXT, ends_of, one_line
 from midstream.runtime.user_words import readable
 from midstream.safety.redaction import Redactor
 from midstream.views.side_effects import FileDiff
@@ -194,9 +194,11 @@ class StreamingEffect:
         if rest := self._thoughts.rest():
             self._show(ThinkingDelta(agent=self.agent, text=rest))
 
-    def calling(self) -> None:
-        """Hear that the model has begun to ask for a tool."""
+    def calling(self, name: str) -> None:
+        """Hear that the model has begun to ask for a tool, by which name, "" while that is not known."""
         self.has_calls = True
+        if name := one_line(name, self._redactor):
+            self._show(AgentThinking(agent=self.agent, state=self.state, calling=name))
 
     def metered(self, used: Callable[[], Usage | None]) -> None:
         """Hear how to find out what the request has used so far."""

@@ -170,7 +170,7 @@ class ExternalTurn:
         """Hear the next piece of its reasoning."""
         self._flight.thinking(delta)
 
-    def calling(self) -> None:
+    def calling(self, name: str) -> None:
         """Hear that it begins to make a call, of which it says more by itself."""
 
     def status(self, text: str) -> None:

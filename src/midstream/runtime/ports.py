@@ -82,8 +82,8 @@ class ReplyListener(Protocol):
     def thinking(self, delta: str) -> None:
         """Hear the next piece of the model's reasoning."""
 
-    def calling(self) -> None:
-        """Hear that the model has begun to ask for a tool."""
+    def calling(self, name: str) -> None:
+        """Hear that the model has begun to ask for a tool, by this name; "" while it has not said it."""
 
     def status(self, text: str) -> None:
         """Hear what the request is doing, such as waiting to retry."""

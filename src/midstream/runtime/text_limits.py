@@ -22,6 +22,9 @@ MAX_TEXT = 1_000_000
 MAX_ERROR = 10_000
 """Characters of an error that are kept of it."""
 
+MAX_NAME = 100
+"""Characters of a name that somebody else gave."""
+
 
 PIECE = 16_384
 """Characters that are made readable at once: less than a millisecond, whatever they are."""
@@ -77,6 +80,12 @@ def short(text: str, redactor: Redactor) -> str:
     # What is redacted may be shorter; a secret that is cut in two here is beyond what is kept.
     text = redactor.redacted(readable(text[: 2 * MAX_ERROR]))
     return text if len(text) <= MAX_ERROR else f"{text[:MAX_ERROR]}..."
+
+
+def one_line(name: str, redactor: Redactor) -> str:
+    """Return a name that somebody else gave, on one line that a person may read."""
+    name = " ".join(redactor.redacted(readable(name[: 4 * MAX_NAME])).split())
+    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 3]}..."
 
 
 def named(error: BaseException, redactor: Redactor) -> str:

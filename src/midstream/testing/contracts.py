@@ -275,7 +275,7 @@ class Heard:
     def thinking(self, delta: str) -> None:
         """Hear the next piece of the model's reasoning."""
 
-    def calling(self) -> None:
+    def calling(self, name: str) -> None:
         """Hear that the model has begun to ask for a tool."""
         self.is_calling = True
 

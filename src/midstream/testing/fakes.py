@@ -248,8 +248,8 @@ class ScriptedModel:
                 asked.streamed.append(piece)
                 listener.text(piece)
                 await asyncio.sleep(0)
-        if line.calls:
-            listener.calling()
+        for call in line.calls:
+            listener.calling(call.name)
         if line.error is not None:
             raise line.error
         return ModelReply(text="".join(line.pieces), calls=line.calls, usage=line.usage)

@@ -44,11 +44,13 @@ class LiveText:
         """What running commands say: of one that is halted its last lines stay."""
         self._since: dict[tuple[str, str], tuple[str, float]] = {}
         self._streamed: dict[_Key, int] = {}
+        self._calling: dict[_Key, str] = {}
 
     def add_words(self, run: str, agent: str, text: str, *, branch: str = "") -> None:
         """Add words of an agent; its reasoning is over."""
         key = (run, branch, agent)
         self._thoughts.pop(key, None)
+        self._calling.pop(key, None)
         self._words[key] = (self._words.get(key, "") + text)[-_TAIL_CHARS:]
         self._streamed[key] = self._streamed.get(key, 0) + len(text)
 
@@ -60,6 +62,12 @@ class LiveText:
         if is_counted:
             self._streamed[key] = self._streamed.get(key, 0) + len(text)
         self._thoughts[key] = (self._thoughts.get(key, "") + text)[-400:]
+
+    def begin_call(self, run: str, agent: str, name: str, *, branch: str = "") -> None:
+        """Say which tool an agent begins to ask for; "": it begins anew, and asks for none yet."""
+        self._calling.pop((run, branch, agent), None)
+        if name:
+            self._calling[run, branch, agent] = name
 
     def drop_agent(self, run: str, agent: str, *, branch: str = "") -> None:
         """Forget an agent: its words are scrollback now."""
@@ -75,7 +83,12 @@ class LiveText:
         self.outputs.drop_run(run)
 
     def _drop(self, is_over: Callable[[_Key], bool]) -> None:
-        memories: tuple[dict[_Key, Any], ...] = (self._words, self._thoughts, self._streamed)
+        memories: tuple[dict[_Key, Any], ...] = (
+            self._words,
+            self._thoughts,
+            self._streamed,
+            self._calling,
+        )
         for memory in memories:
             for key in [*filter(is_over, memory)]:
                 del memory[key]
@@ -224,7 +237,10 @@ class LiveText:
             what = clipped(" ".join(call_words(call.name, call.arguments).split()), 40)
             more = f" (+{len(open_here) - 1})" if len(open_here) > 1 else ""
             return " ".join(f"{what}{more} {progress}".split())
-        if (lane.run, lane.path, lane.agent) in self._words:
+        key = (lane.run, lane.path, lane.agent)
+        if key in self._calling:
+            return f"{lane.agent} is writing a call of {self._calling[key]}"
+        if key in self._words:
             return f"{lane.agent} is writing"
         if lane.until is not None:
             return f"{lane.doing} until {time_of_day(lane.until)}"

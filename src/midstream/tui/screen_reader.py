@@ -84,7 +84,7 @@ class ScreenReaderUI(PlainUI):
         agent = getattr(event, "agent", "")
         key = (envelope.run, event.branch, agent)
         if isinstance(event, AgentThinking):
-            if not event.status:
+            if not (event.status or event.calling):
                 self._heard.pop(key, None)
         elif isinstance(event, e.AgentResponded | e.Interrupted | e.ReplyCut | e.AgentFailed):
             told, _ = self._heard.pop(key, ("", ""))
