@@ -1,5 +1,6 @@
 """What a person is asked in their editor: approvals, questions, plans; and what they see done."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,46 @@ async def test_without_forms_the_next_prompt_answers(work: Path) -> None:
         assert await editor.prompt(session, "2") == "end_turn"
 
     assert server.requests[-1]["messages"][-1]["content"] == "blue"
+
+
+async def test_of_several_questions_the_number_says_which_is_answered(work: Path) -> None:
+    flow = {
+        "workflow_name": "two",
+        "contexts": [{"name": "one"}, {"name": "other"}],
+        "agents": [
+            {"agent_role": "dude", "name": "ada", "context": "one"},
+            {"agent_role": "dude", "name": "bob", "context": "other"},
+        ],
+        "states": [
+            {"name": "start", "parallel": ["left", "right"], "next": "stop"},
+            {"name": "left", "agent": "ada"},
+            {"name": "right", "agent": "bob"},
+            {"name": "stop"},
+        ],
+    }
+    write(work.parent, "config/workflows/two.json", json.dumps(flow))
+    async with talking(asking(), asking(), Reply(text="Thanks."), Reply(text="Bye.")) as (
+        editor,
+        server,
+    ):
+        session = await editor.opened(work)
+        await editor.call(
+            "session/set_config_option",
+            sessionId=session,
+            configId="talks_to",
+            value="workflow:two",
+        )
+        assert await editor.prompt(session, "go") == "end_turn"
+        await editor.prompt(session, "blue")
+        assert "Several questions are open: begin with #1 or #2." in editor.text()
+        await editor.prompt(session, "#9 blue")
+        assert "No open question has the number 9." in editor.text()
+        assert len(server.requests) == 2
+        await editor.prompt(session, "#2 blue")
+        assert server.requests[-1]["messages"][-1]["content"] == "blue"
+        assert await editor.prompt(session, "red") == "end_turn"
+
+    assert server.requests[-1]["messages"][-1]["content"] == "red"
 
 
 async def test_a_form_that_is_put_away_leaves_the_question_open(work: Path) -> None:

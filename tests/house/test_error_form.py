@@ -29,6 +29,7 @@ WITHOUT: Final = {
         "_answered",
     ): "routing's own reason, which says how to begin the line",
     ("app/background_runs.py", "_said"): "the run's own reason, which says what to do",
+    ("acp/session.py", "_say"): "routing's own reason, which says how to begin the line",
     ("runtime/engine/remote.py", "compact"): "the reason says what there is to wait for",
     ("runtime/state_machine.py", "compact"): "the reason says what there is to wait for",
     ("runtime/engine/remote.py", "edit_todo"): "the reason says which items there are",

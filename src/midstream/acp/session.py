@@ -9,7 +9,6 @@ soon as the run is halted. Everything the run told until then has been sent befo
 """
 
 import asyncio
-import re
 import secrets
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
@@ -29,6 +28,7 @@ from midstream.core import events as e
 from midstream.core.costs import costs
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
+from midstream.core.routing import Destination, Returned, route, screen_id
 from midstream.core.todo import TodoItem
 from midstream.language.errors import MidstreamError, UserMistake, did_you_mean
 from midstream.language.names import Json, Policy
@@ -47,8 +47,6 @@ CANCEL_AFTER_S: Final = 0.5
 
 SAYS_WITHIN_S: Final = 2.0
 """How long words that are on their way may take when the editor is gone."""
-
-_NUMBERED: Final = re.compile(r"\s*#(\d{1,9})\s+(.*)", re.DOTALL)
 
 
 class Prompt:
@@ -343,21 +341,18 @@ class Session:
                 f"This run is over: it {'has ' if run.status == 'finished' else 'was '}{run.status}.",
                 hint="Begin a new session.",
             )
+        in_sight = [screen_id(run.id, each.id) for each in run.questions]
+        to = route(line, run.run, seen=in_sight)
+        if isinstance(to, Returned):
+            raise UserMistake(to.reason)
+        assert isinstance(to, Destination), "a question in sight is never unclear"
         self._ours.add(id)
-        numbered = _NUMBERED.fullmatch(line)
-        asked = [each for each in run.questions if each.kind != "approval"]
-        named = [each for each in asked if numbered and each.number == int(numbered[1])]
-        if numbered and named:
-            receipt = await run.answer(named[0], numbered[2], id=id, source=SOURCE)
-        elif len([each for each in asked if each.kind == "question"]) > 1:
-            numbers = ", ".join(f"#{each.number}" for each in asked)
-            raise UserMistake(
-                f"Several questions are open: {numbers}.",
-                hint="Say which: #2 TEXT answers that one.",
-            )
+        if to.question is not None:
+            receipt = await run.answer(to.question, to.text, id=id, source=SOURCE)
         else:
-            policy = None if asked else self.policy
-            receipt = await run.say(line, policy=policy, id=id, source=SOURCE)
+            is_awaited = any(each.kind == "input" for each in run.questions)
+            policy = None if is_awaited else self.policy
+            receipt = await run.say(to.line, policy=policy, id=id, source=SOURCE)
         if receipt.handling == "reject":
             why = receipt.reason or "it was rejected"
             raise UserMistake(f"That had no effect: {why}.", hint="Say it otherwise, or later.")
