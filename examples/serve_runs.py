@@ -8,7 +8,8 @@
 
 A server that was killed goes on with its runs when it starts again. The id of a server-sent event is the
 number of its fact: who comes back with the last one, as a browser's `EventSource` does, misses no fact
-and gets none twice. Pieces of text have no id: what they came to is in a fact.
+and gets none twice. Pieces of text have no id: who comes in the middle of a reply hears it from its
+beginning, and what they came to is in a fact.
 """
 
 import contextlib

@@ -11,7 +11,7 @@ from deadline import DEADLINE_S, jump, until
 from machine_kit import PLAIN, RESUMING, at_rest, rounds, running, scene
 
 from midstream.core.events import AnyFact
-from midstream.core.notices import AgentThinking, Envelope, ListenerFailed
+from midstream.core.notices import AgentThinking, Envelope, ListenerFailed, TextDelta
 from midstream.runtime import emitter
 from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.testing.fakes import FakeJournal, Gate, ScriptedModel, asks, says
@@ -285,6 +285,19 @@ async def test_events_begun_late_yield_every_fact_first() -> None:
         await here.machine.wait()
 
         assert facts_of(await reading) == facts_of(here.told.events)
+
+
+async def test_events_begun_in_mid_reply_yield_all_that_was_shown_of_it_first() -> None:
+    gate = Gate()
+    async with running(PLAIN, says("a ", "b ", "c", gate=gate, after=2)) as here:
+        await gate.reached()
+        reading = asyncio.ensure_future(collected(here.machine.events()))
+        await rounds(2)
+        gate.open()
+        await here.machine.wait()
+
+        pieces = [each.event.text for each in await reading if isinstance(each.event, TextDelta)]
+        assert pieces == ["a b ", "c"]
 
 
 async def test_events_begun_after_the_end_yield_every_fact() -> None:

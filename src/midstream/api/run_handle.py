@@ -321,7 +321,7 @@ class RunHandle:
 
         Facts come in order, without a gap and once each, from the one after number `since` on, however
         slow the reader is. Transient events (text as it streams) come as they happen; a reader that
-        falls behind misses some.
+        falls behind misses some. Of a reply under way all that was shown so far comes first, in one piece.
 
         Args:
             since: how many facts to leave out; see `numbered`.

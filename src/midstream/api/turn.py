@@ -1,9 +1,9 @@
 """One turn of a run, as somebody hears it who has just said something: `RunHandle.turn`.
 
 It ends once only a person can move the run on, the run has ended, or something new is asked. Its pieces
-of text are whole. As notices they may come late or be lost: whoever begins to listen in the middle of a
-reply missed the beginning, and of a run of another process some may never come. The facts say what a reply
-was (`reply_shown` as it goes, and the fact that ends it), so what is missing is told before that fact.
+of text are whole. As notices they may come late or be lost, and of a run of another process some may
+never come. The facts say what a reply was (`reply_shown` as it goes, and the fact that ends it), so what is
+missing is told before that fact.
 """
 
 import asyncio
@@ -40,19 +40,10 @@ class Turn:
         self._queue: asyncio.Queue[Envelope | None] = asyncio.Queue()
         self._reading: asyncio.Task[None] | None = None
         self._replies: dict[str, _Reply] = {}
-        self._begun: list[tuple[str, str, str]] = []
-        self._begun_at = self._since
 
     async def __aenter__(self) -> "Turn":
         self._reading = asyncio.create_task(self._read(), name=f"turn of {self._machine.id}")
         await asyncio.sleep(0)  # by then it has subscribed: nothing that is said now is missed
-        self._begun_at = self._machine.run.seq
-        if isinstance(self._machine, WorkflowStateMachine):
-            self._begun = [
-                (branch, reply.agent, reply.words)
-                for branch, reply in self._machine.streaming()
-                if reply.chars
-            ]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -66,23 +57,16 @@ class Turn:
             MidstreamError: the journal cannot be read any more.
         """
         last = self._since
-        for piece in self._under_way(last):
-            yield piece
         is_over = self._is_at_rest(last)
         while not is_over:
             envelope = await self._queue.get()
             if envelope is None:
                 await self._ended()
                 return
-            if envelope.seq is None or envelope.seq > self._begun_at:
-                for piece in self._under_way(self._begun_at):
-                    yield piece
             for each in self._whole(envelope):
                 yield each
             if envelope.seq is not None:
                 last = envelope.seq
-                for piece in self._under_way(last):
-                    yield piece
                 is_over = self._is_at_rest(last) or self._is_asked(envelope)
 
     async def _read(self) -> None:
@@ -115,15 +99,6 @@ class Turn:
                 asked = self._machine.run.inbox.open_questions
                 return any(each.id == id and is_for_programs(each) for each in asked)
         return False
-
-    def _under_way(self, last: int) -> Iterator[Envelope]:
-        """Yield what replies had shown when the listening began, once the facts up to then were told."""
-        if last < self._begun_at:
-            return
-        for branch, agent, words in self._begun:
-            reply = self._replies.setdefault(branch, _Reply())
-            yield from self._piece(branch, agent, reply.rest_of(words))
-        self._begun.clear()
 
     def _whole(self, envelope: Envelope) -> Iterator[Envelope]:
         """Yield an event, behind the text that should have come before it."""

@@ -21,7 +21,14 @@ from midstream.core.call_notes import with_arguments
 from midstream.core.decide.decide import judged
 from midstream.core.decide.transaction import Story
 from midstream.core.events import AnyFact, QuestionAnswered
-from midstream.core.notices import AnyNotice, Envelope, JournalStalled, JournalWorks, RunTaken
+from midstream.core.notices import (
+    AnyNotice,
+    Envelope,
+    JournalStalled,
+    JournalWorks,
+    RunTaken,
+    TextDelta,
+)
 from midstream.core.pending import due_at, open_calls, pending
 from midstream.core.pictures import Picture
 from midstream.core.pinning import misfit_of
@@ -696,15 +703,23 @@ class WorkflowStateMachine:
         """Yield the run's facts after number `since`, then everything live, until it has ended.
 
         Facts come without a gap and once each, however late the reading begins or however slow it
-        is; of notices those that fall behind are dropped. Any number of readers may read.
+        is; of notices those that fall behind are dropped. Of a reply under way all that was shown so far
+        comes before the rest, in one piece. Any number of readers may read.
         """
         stream = self._events.subscribe()
         last, upto = since, self._run.seq
+        begun = [
+            TextDelta(branch=branch, agent=reply.agent, text=reply.words)
+            for branch, reply in self.streaming()
+            if reply.words
+        ]
         try:
             # What comes after that is in the stream, where text stands before the fact that ends it.
             for envelope in await self._world.journal.read(self.id, since, upto):
                 last = envelope.seq or last
                 yield envelope
+            for piece in begun:
+                yield Envelope(run=self.id, at=self._world.clock.now(), event=piece)
             while (event := await stream.get()) is not None:
                 if event.seq is None or event.seq > last:
                     last = event.seq or last
