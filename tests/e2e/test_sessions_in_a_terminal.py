@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from console_kit import console, run
-from screen import CTRL_D, Screen
+from screen import CTRL_D, DOWN, ESC, UP, Screen, editor_line
 from support.openai_server import Call, Gate, OpenAIServer, Reply
 
 MODEL = ("--model", "openai:gpt-4o-mini")
@@ -69,9 +69,34 @@ def test_a_chat_is_chosen_from_the_list_by_its_number(tmp_path: Path, cols: int)
         shown = flat(screen)
         assert shown.index("what do birds do") < shown.index("zoo")
         assert "dude · 1 turn" in shown
-        screen.type("2\r")
+        screen.type(DOWN)
+        screen.wait_until(lambda s: editor_line(s) == "› 1")
+        screen.type(DOWN)
+        screen.wait_until(lambda s: editor_line(s) == "› 2")
+        screen.type("\r")
         screen.wait_for("They swim.")
         screen.wait_for("chat with dude")
+        left(screen)
+
+
+def test_esc_in_the_list_of_chats_takes_the_number_out_of_the_line_too(tmp_path: Path) -> None:
+    with OpenAIServer([Reply(text="They swim."), Reply(text="Hello.")]) as server:
+        screen = console(tmp_path, *MODEL, server=server)
+        screen.wait_for("chat with dude")
+        screen.type("what do fish do\r")
+        screen.wait_for("They swim.")
+        left(screen)
+
+        screen = console(tmp_path, *MODEL, "--resume", server=server)
+        screen.wait_for("chooses a chat")
+        screen.type(UP)
+        screen.wait_until(lambda s: editor_line(s) == "› 1")
+        screen.press(ESC)
+        screen.wait_for("begins a new chat")
+        screen.wait_until(lambda s: editor_line(s) == "›")
+        screen.type("hello\r")
+        screen.wait_for("Hello.")
+        assert [m["content"] for m in server.requests[-1]["messages"][1:]] == ["hello"]
         left(screen)
 
 

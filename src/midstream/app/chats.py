@@ -44,8 +44,8 @@ CHAT = "role:"
 CHOOSES = "chooses a chat"
 """What a line does while one is to be chosen."""
 
-ESC_CHOOSES = "Esc: a new one"
-"""And what Esc does."""
+ESC_CHOOSES = "↑↓ · Esc: a new one"
+"""And what keys do."""
 
 
 class GoesOn(msgspec.Struct, frozen=True, kw_only=True):
@@ -269,13 +269,13 @@ class Chats:
             "Type the number of a chat, its name or its id. Esc: none, a new one begins.",
             kind="note",
         )
-        self._switching.is_choosing = True
+        self._switching.offered_chats = min(len(self._listed), SHOWN_CHATS)
         return True
 
     def choose_none(self) -> None:
         """Let lines go where they go without a choice."""
-        if self._switching.is_choosing:
-            self._switching.is_choosing = False
+        if self._switching.offered_chats:
+            self._switching.offered_chats = 0
             self._ui.say("Your next line begins a new chat.", kind="note")
             self._ui.refresh()
 

@@ -82,7 +82,7 @@ class Input:
         Raises:
             MidstreamError: they cannot be taken; nothing changed.
         """
-        if self._switching.is_choosing:
+        if self._switching.offered_chats:
             await self._chats.go(to.line.strip())
             return Submitted(kind="taken")
         async with self._switching.travelling:

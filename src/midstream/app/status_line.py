@@ -167,7 +167,7 @@ class StatusLine:
         mode = self._switching.mode
         if not self._runs.is_loaded:
             return Status(mode=str(mode), enter=f"goes to {mode.name} once everything is loaded")
-        parts, is_choosing = self._runs.parts, self._switching.is_choosing
+        parts, offered = self._runs.parts, self._switching.offered_chats
         machine = self._switching.active()
         is_asking = self._side_questions.is_asking and not (machine and is_at_work(machine.run))
         machines = self._runs.all()
@@ -181,8 +181,9 @@ class StatusLine:
             return Status(
                 mode=str(mode),
                 enter=self._first_line(),
-                busy=is_choosing or is_asking,
-                esc=ESC_CHOOSES if is_choosing else ESC_WITHDRAWS if is_asking else "",
+                busy=offered > 0 or is_asking,
+                esc=ESC_CHOOSES if offered else ESC_WITHDRAWS if is_asking else "",
+                numbered=offered,
                 permission=permission,
                 model=model,
                 cost=cost,
@@ -239,7 +240,7 @@ class StatusLine:
         }
 
     def _first_line(self) -> str:
-        if self._switching.is_choosing:
+        if self._switching.offered_chats:
             return CHOOSES
         mode, home = self._switching.mode, self._switching.home
         role = home if mode.kind == "workflow" else mode

@@ -43,8 +43,8 @@ class Switching:
         self.mode = config.mode
         self.workflow: Machine | None = None
         self.chats: dict[str, Machine] = {}
-        self.is_choosing = False
-        """Whether the next line says which chat to go on with."""
+        self.offered_chats = 0
+        """From how many chats the next line chooses one to go on with; 0: it is words like any others."""
         self.is_beginning = True
         """Whether what the mode becomes follows from how the console was started: no choice of now."""
         self.preparing: Machine | None = None
@@ -170,7 +170,7 @@ class Switching:
             MidstreamError: it is not there to go to; nothing changed.
         """
         async with self.in_order:
-            self.is_choosing = False
+            self.offered_chats = 0
             await self.stop_preparing()
             left = self.active()
             if await self.open(wanted, input):
@@ -195,7 +195,7 @@ class Switching:
     async def turn_to(self, machine: Machine, *, is_told: bool = False) -> None:
         """Let lines go to a run, and show where it stands; of a chat not if `is_told` already."""
         async with self.in_order:
-            self.is_choosing = False
+            self.offered_chats = 0
             await self.stop_preparing()
             left = self.active()
             self.recall(machine)
@@ -226,7 +226,7 @@ class Switching:
 
     async def clear(self) -> None:
         """Leave the chat of the current role as it is, and begin a new one with the next line."""
-        self.is_choosing = False
+        self.offered_chats = 0
         async with self.in_order:
             await self.stop_preparing()
             name = self.mode.name if self.mode.kind == "role" else self.home.name

@@ -39,7 +39,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     workflow is, such as "step 2 of 5 · 3 min". Lanes may also be of the run itself and of others.
     `todo` is the list its agents keep.
     `is_watched`: another process runs the active run. `is_ending`: the person has it end just now, to be
-    done with it or to go back in it.
+    done with it or to go back in it. `numbered`: so many things the next line
+    chooses from by their numbers.
     """
 
     mode: str
@@ -61,6 +62,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     is_watched: bool = False
     is_ending: bool = False
     todo: tuple[TodoItem, ...] = ()
+    numbered: int = 0
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,15 +14,19 @@ from midstream.tui.turn_list import ARMED, TurnList
 
 
 def takes_arrows(at: Prompt) -> bool:
-    """Return whether arrows are for the list of turns, or the card of a question."""
+    """Return whether arrows are for the list of turns, the card of a question, or a numbered list."""
     turns = at.dialog.turns
-    return _card_takes_arrows(at) if turns is None else at.dialog.is_fresh(turns, now=now())
+    if turns is not None:
+        return at.dialog.is_fresh(turns, now=now())
+    return number_of(at) is not None or _card_takes_arrows(at)
 
 
 def arrow(at: Prompt, step: int) -> None:
     """Move within the list or the card by Up (-1) or Down (1), else as ever."""
     if _arrow_in_turns(at, step):
         at.scrollback.redraw()
+        return
+    if _arrow_in_numbers(at, step):
         return
     if step < 0 and brings_back(at) and not is_marked(at):
         up(at)
@@ -32,6 +36,26 @@ def arrow(at: Prompt, step: int) -> None:
         up(at)
     else:
         at.editor.buffer.auto_down()
+
+
+def number_of(at: Prompt) -> int | None:
+    """Return the number in the line that chooses from a list, 0 for none yet; None: it is other words."""
+    count = 0 if at.screen is None else at.screen.status.numbered
+    text = at.editor.buffer.text
+    if not count or not text:
+        return 0 if count else None
+    return int(text) if text in map(str, range(1, count + 1)) else None
+
+
+def _arrow_in_numbers(at: Prompt, step: int) -> bool:
+    """Put the number above (-1) or below (1) into the line, where a line chooses from a numbered list."""
+    number = number_of(at)
+    if number is None or at.screen is None:
+        return False
+    count = at.screen.status.numbered
+    number = number + step if number or step > 0 else count
+    at.editor.replace(str(min(max(1, number), count)))
+    return True
 
 
 def brings_back(at: Prompt) -> bool:

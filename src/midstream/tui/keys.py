@@ -180,6 +180,8 @@ def escape(at: Prompt) -> None:
         at.own.stop()
         at.scrollback.redraw()
     elif at.is_busy:
+        if card_keys.number_of(at):
+            at.editor.drop()
         _halt(at)
     elif at.own.drop():
         at.scrollback.redraw()
