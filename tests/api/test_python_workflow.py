@@ -70,7 +70,7 @@ async def test_a_loop_of_two_agents_with_a_typed_reply(here: Place, kind: Any) -
 
     assert await run.wait() == "A new pond"
     assert run.run.visits["write"] == run.run.visits["look"] == 2
-    asked = [each.request for each in engine.local.world.model.asked]  # type: ignore[attr-defined]
+    asked = here.models[0].requests
     assert [each.agent for each in asked] == ["poet", "critic"] * 2
     assert "A haiku about rain" in asked[0].messages[-1].text
     assert asked[0].system == "You write haiku."

@@ -291,7 +291,7 @@ async def test_nothing_a_client_can_do_approves_a_call_and_it_can_wait_for_who_d
 
 async def test_a_budget_is_raised_by_a_person_alone(here: Place) -> None:
     elicit, shown = form("accept", {"answer": "no limit"})
-    script = (call("find_files", pattern="*"), call("find_files", pattern="*"), "Done.")
+    script = (call("find_files", glob="*"), call("find_files", glob="*"), "Done.")
     async with wired(here, *script, elicit=elicit) as wire:
         told = await wire("start_run", workflow="talk", budget={"tool_calls": 1}, wait_s=60)
         run = told["run"]
@@ -324,7 +324,7 @@ async def test_a_call_that_needs_a_person_can_be_refused_instead(here: Place) ->
 
 
 async def test_events_are_read_a_page_at_a_time_in_plain_words_and_typed(here: Place) -> None:
-    async with wired(here, call("find_files", pattern="*.py"), "All done.") as wire:
+    async with wired(here, call("find_files", glob="*.py"), "All done.") as wire:
         run = (await wire("start_run", workflow="talk", input="greet", wait_s=60))["run"]
 
         every, since, is_end = list[dict[str, Any]](), 0, False

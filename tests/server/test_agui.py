@@ -99,7 +99,7 @@ async def test_a_thread_is_a_run_whose_replies_are_messages(tmp_path: Path) -> N
 
 
 async def test_steps_tools_and_data_are_told_of_a_workflow(tmp_path: Path) -> None:
-    script = calls(call("find_files", pattern="*.md")), "None."
+    script = calls(call("find_files", glob="*.md")), "None."
     async with door(tmp_path, *script) as client:
         events = await client.all("workflow:kept", "which?")
         told = types(events)

@@ -143,8 +143,9 @@ def open(
     Args:
         workspace: the folder to work in; None is the current one.
         model: `provider:name`, `offline`, or an object with the port `Model` (such as
-            `midstream.testing.ScriptedModel`), which is asked in place of every model. None: what the
-            settings and the environment name.
+            `midstream.testing.ScriptedModel`), which is asked in place of every model; its calls are
+            checked against the schemas of their tools. None: what the settings and the environment
+            name.
         journal: the file that keeps the runs, or the address of a PostgreSQL database that many machines
             share (`postgresql://...`); `":memory:"` keeps them in memory until the engine closes. None:
             where the console keeps its runs.
@@ -170,6 +171,9 @@ def open(
     )
 
     def made() -> Engine:
+        from midstream.models.own_model import OwnModel
+        from midstream.tools.validation import validate
+
         if not options.workspace.is_dir():
             raise UserMistake(
                 f"There is no folder {options.workspace}.", hint="Name the folder to work in."
@@ -178,7 +182,9 @@ def open(
         if journal is not None and journal != IN_MEMORY:
             config.keep_runs_in(journal)
         more = _own_tools(tools)
-        own = None if isinstance(model, str) else model
+        own = None
+        if model is not None and not isinstance(model, str):
+            own = OwnModel(model, validate)
         return Engine(
             config,
             parts(config, options, model=own, tools=more, clock=clock, open_files=open_files),

@@ -38,6 +38,7 @@ from midstream.models.endpoints import (
 )
 from midstream.models.http_stream import http_client
 from midstream.models.openai_chat import OpenAIModel
+from midstream.models.own_model import checked_call
 from midstream.models.prices import load_soon, meant_by, usage_now, usage_of
 from midstream.models.provider_errors import (
     Backoff,
@@ -370,7 +371,6 @@ class AIAPIClient:
         self, call: SentCall, tools: Mapping[str, ToolSpec], *, is_cut: bool
     ) -> RequestedCall:
         name = shown(clean(call.name), ())
-        spec = tools.get(name)
         try:
             arguments = await in_thread(lambda: decode_arguments(call.arguments))
         except BadValue as error:
@@ -378,11 +378,8 @@ class AIAPIClient:
             if is_cut:
                 why += " Your reply was cut off at its limit: send less at a time."
             return RequestedCall(name=name, arguments={}, problem=why)
-        if spec is None:
-            return RequestedCall(name=name, arguments=arguments)
-        misfit = await in_thread(lambda: self._validator(arguments, spec.parameters))
-        problem = f"The arguments of {name} do not fit its schema: {misfit}" if misfit else ""
-        return RequestedCall(name=name, arguments=arguments, problem=problem)
+        call_made = RequestedCall(name=name, arguments=arguments)
+        return await checked_call(call_made, tools.get(name), self._validator)
 
 
 def _used(name: str, request: ModelRequest, heard: Heard) -> Usage | None:
