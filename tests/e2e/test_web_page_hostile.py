@@ -177,3 +177,13 @@ def test_who_reads_above_is_left_there(tmp_path: Path) -> None:
         say(page, "And then?")
         page.shows("And then?", "#items")
         page.until(at_end)
+        page.until("document.querySelector('#halt').hidden")
+
+        # So it does where a card takes room in the very moment in which the page goes there.
+        page.value(f"{box}.scrollTop -= 20")
+        page.value("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+        page.value(
+            f"{box}.scrollTop += 20, document.querySelector('#line-form').style.paddingTop = '300px'"
+        )
+        page.value("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+        page.until(at_end)

@@ -18,6 +18,7 @@ export function begin() {
   at("said").replaceChildren();
   run = { seen: 0, heardFrom: Infinity, live: new Map(), calls: new Map(), words: new Map(), asked: new Map(), queue: [], until: null };
   isAtEnd = true;
+  scrolledTo = 0;
   at("new-below").hidden = true;
 }
 
@@ -56,13 +57,16 @@ function frame() {
 // --- following the end -----------------------------------------------------------------------------
 
 let isAtEnd = true;
+let scrolledTo = 0;
 
 const follow = () => {
   if (isAtEnd) box.scrollTop = box.scrollHeight;
   else at("new-below").hidden = run.until !== null;
 };
 box.addEventListener("scroll", () => {
-  isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 32;
+  // Only who scrolls up leaves the end: a card may have come since the page went there.
+  isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 32 || (isAtEnd && box.scrollTop >= scrolledTo);
+  scrolledTo = box.scrollTop;
   if (isAtEnd) at("new-below").hidden = true;
 }, { passive: true });
 new ResizeObserver(() => isAtEnd && (box.scrollTop = box.scrollHeight)).observe(box);
