@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,11 @@ from pipes_kit import MODEL, Ended, run, workspace_of
 from screen import CTRL_C, Screen
 from support.openai_server import Call, OpenAIServer, Reply
 
+from midstream.cli.main import exit_code
 from midstream.config.directories import JOURNAL_VARIABLE
+from midstream.core.events import FileWritten
+from midstream.core.notices import Envelope
+from midstream.language.errors import JournalFull
 from midstream.store.sqlite import SqliteStore
 from midstream.system.offloop import in_thread
 
@@ -244,6 +248,29 @@ def test_undo_can_keep_the_files(home: Path) -> None:
     ended = travel(home, "undo", the_run(home), "--keep-files")
 
     assert "The files were left as they are." in ended.told
+    assert (workspace_of(home) / "app.py").read_text(encoding="utf-8") == AFTER
+
+
+def test_undo_of_files_that_cannot_be_recorded_names_the_fork_and_leaves_them(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    append = SqliteStore.append
+
+    async def full(store: SqliteStore, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+        if any(isinstance(each.event, FileWritten) for each in facts):
+            raise JournalFull("There is no room.")
+        await append(store, run, expected, facts)
+
+    monkeypatch.setattr(SqliteStore, "append", full)
+    for name, value in environment(home, None).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(workspace_of(home))
+
+    assert exit_code(["undo", the_run(home)]) == 1
+
+    told = capfd.readouterr()
+    assert told.out.startswith(f"Run {runs(home)[-1]} goes on from event ")
+    assert "The files stay: There is no room." in told.err
     assert (workspace_of(home) / "app.py").read_text(encoding="utf-8") == AFTER
 
 

@@ -26,8 +26,10 @@ from midstream.tui.terminal_questions import is_yes
 
 if TYPE_CHECKING:
     from midstream.core.run import Run
+    from midstream.runtime.engine import redo as redoing
     from midstream.runtime.engine.open_run import Replayed
     from midstream.runtime.engine.time_travel import Fork
+    from midstream.runtime.storage import KeptRun
 from midstream.runtime.engine.run_files import Returned
 
 # --- going back and forward ---------------------------------------------------------------------
@@ -96,30 +98,28 @@ def undo(options: Options, run: str, put_back: bool) -> int:
 
     The run ends, and its fork is there to go on with. `midstream redo` of the fork goes forward.
     """
-    from midstream.runtime.engine import redo, run_repository, time_travel
+    from midstream.runtime.engine import redo, run_repository
 
-    async def work(journal: Journal) -> "tuple[Fork, Run, Sequence[Returned]]":
-        store, clock = journal.store, journal.clock
+    async def work(journal: Journal) -> "tuple[redo.Undone, Run]":
+        store = journal.store
         kept = await found(store, run)
-        point = await time_travel.before_last_turn(store, kept.id)
-        if not kept.is_foreign and not kept.summary.is_over:
-            await stop_here(store, clock, kept.id, reason=time_travel.UNDONE)
-        made = await time_travel.fork(store, kept.id, point)
-        await time_travel.let_wait(store, made.id, now=clock.now())
-        returned: Sequence[Returned] = ()
-        if put_back:
-            place = Path(made.workspace)
-            returned = await redo.files_undone(store, made, place, now=clock.now())
-        return made, await opened(store, made.id), returned
+        ends, now = _ends(journal, kept), journal.clock.now()
+        undone = await redo.undo(store, kept.id, ends, now=now, keeps_files=not put_back)
+        return undone, await opened(store, undone.made.id)
 
-    made, stands, returned = with_journal(options, work)
+    undone, stands = with_journal(options, work)
+    made, returned = undone.made, undone.returned
     if not options.is_json:
         say("\n".join(run_repository.undone_words(made, returned)))
     if made.effects.files and made.is_foreign:
         _note(options, "It was imported: its files are not those here, and are not put back.")
     elif made.effects.files and not returned:
         _note(options, "The files were left as they are.")
-    return _ended_at(options, made, stands, returned)
+    code = _ended_at(options, made, stands, returned)
+    if undone.problem:
+        note(f"The files stay: {undone.problem}")
+        return FAILED
+    return code
 
 
 @click.command("redo")
@@ -132,13 +132,9 @@ def redo(options: Options, run: str) -> int:
     async def work(
         journal: Journal,
     ) -> "tuple[redo.WayForward, Fork | None, Run | None, Sequence[Returned]]":
-        store = journal.store
-        kept = await found(store, run)
-        way = await redo.way_forward(store, kept.id)
-        if not kept.summary.is_over:
-            await stop_here(store, journal.clock, kept.id, reason=redo.REDONE)
-        made, returned = await redo.gone_forward(store, way, Path(way.workspace))
-        stands = None if made is None else await opened(store, made.id)
+        kept = await found(journal.store, run)
+        way, made, returned = await redo.redo(journal.store, kept.id, _ends(journal, kept))
+        stands = None if made is None else await opened(journal.store, made.id)
         return way, made, stands, returned
 
     way, made, stands, returned = with_journal(options, work)
@@ -150,6 +146,13 @@ def redo(options: Options, run: str) -> int:
     if not options.is_json:
         say(words)
     return _ended_at(options, made, stands, returned)
+
+
+def _ends(journal: Journal, kept: "KeptRun") -> "redoing.Ends | None":
+    """Return what ends a run that no process runs; None where it has ended, or is an import."""
+    if kept.is_foreign or kept.summary.is_over:
+        return None
+    return lambda reason: stop_here(journal.store, journal.clock, kept.id, reason=reason)
 
 
 def _ended_at(options: Options, made: "Fork", stands: "Run", returned: "Sequence[Returned]") -> int:

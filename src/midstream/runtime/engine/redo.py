@@ -1,4 +1,4 @@
-"""Going forward again: what an undo took back, its words and its files, comes back.
+"""Undo, and going forward again: what an undo took back, its words and its files, comes back.
 
 An undo leaves the old run as it was, stopped, and a fork that goes on before its last turn. In the
 fork's own facts stands what each file held that was put back, so any process can go forward later. The
@@ -7,22 +7,25 @@ itself, in turn, for as long as nothing new was said or done: a fork that went f
 run it is a fork of.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
 from midstream.core import events as e
 from midstream.core.notices import Envelope
-from midstream.language.errors import UserMistake
+from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.engine.run_files import Found, Returned, folders_again, looked_at, put_back
 from midstream.runtime.engine.time_travel import (
     UNDONE,
     Fork,
+    before_last_turn,
     ended,
     fork,
     last_open_point,
+    let_wait,
     turn_began,
     whole_facts,
 )
@@ -51,9 +54,73 @@ class WayForward(msgspec.Struct, frozen=True, kw_only=True):
     words: str = ""
 
 
-async def files_undone(
-    store: Store, made: Fork, workspace: Path, *, now: float
-) -> tuple[Returned, ...]:
+class Undone(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of an undo: the fork that goes on, and what became of each file.
+
+    `problem` is why no file was touched that was to be put back, "" where that went well.
+    """
+
+    made: Fork
+    returned: tuple[Returned, ...] = ()
+    problem: str = ""
+
+
+Ends: TypeAlias = Callable[[str], Awaitable[object]]
+"""Ends the run that is left, for a reason: in the process it lives in, or where none runs it."""
+
+
+async def undo(
+    store: Store,
+    id: str,
+    ends: Ends | None,
+    *,
+    now: float,
+    at: int | None = None,
+    keeps_files: bool = False,
+) -> Undone:
+    """Make a copy of a run as it was before its last turn, in place of the run. The copy does not run yet.
+
+    Or before a turn that began right after fact `at`. `ends` is None for a run that has ended.
+
+    Raises:
+        UserMistake: there is no such run, or no turn in it. Nothing has changed.
+    """
+    if at is None:
+        at = await before_last_turn(store, id)
+    if ends is not None:
+        await ends(UNDONE)
+    made = await fork(store, id, at)
+    await let_wait(store, made.id, now=now)
+    if keeps_files:
+        return Undone(made=made)
+    try:
+        returned = await _files_undone(store, made, now=now)
+    except MidstreamError as error:
+        return Undone(made=made, problem=str(error))
+    return Undone(made=made, returned=returned)
+
+
+async def redo(
+    store: Store, id: str, ends: Ends | None
+) -> tuple[WayForward, Fork | None, tuple[Returned, ...]]:
+    """Go forward from a run that came of an undo, and end it; `ends` as of `undo`.
+
+    Return what that led to, the fork that goes on (None where the target is over), and what became of
+    each file.
+
+    Raises:
+        UserMistake: as of `way_forward`. Nothing has changed.
+    """
+    way = await way_forward(store, id)
+    if ends is not None:
+        await ends(REDONE)
+    workspace = Path(way.workspace)
+    made = None if way.is_over else await fork(store, way.target)
+    await in_thread(partial(folders_again, way.folders, workspace))
+    return way, made, await put_back(store, way.files, workspace)
+
+
+async def _files_undone(store: Store, made: Fork, *, now: float) -> tuple[Returned, ...]:
     """Put the files back that a run wrote after the point its fork begins at; say what became of each.
 
     What they held is written into the fork before the first is changed. The fork must not run yet.
@@ -84,7 +151,7 @@ async def files_undone(
 
     if made.is_foreign or not made.workspace:
         return ()
-    return await put_back(store, made.effects.files, workspace, record=record)
+    return await put_back(store, made.effects.files, Path(made.workspace), record=record)
 
 
 async def way_forward(store: Store, id: str) -> WayForward:
@@ -127,17 +194,6 @@ async def way_forward(store: Store, id: str) -> WayForward:
         is_over=not _was_undone(before),
         words=next((event.text for event in later if isinstance(event, e.InputReceived)), ""),
     )
-
-
-async def gone_forward(
-    store: Store, way: WayForward, workspace: Path
-) -> tuple[Fork | None, tuple[Returned, ...]]:
-    """Put the files forward; return the fork that goes on, None where the target is over, and what
-    became of each file. The run that came of the undo must have been stopped.
-    """
-    made = None if way.is_over else await fork(store, way.target)
-    await in_thread(partial(folders_again, way.folders, workspace))
-    return made, await put_back(store, way.files, workspace)
 
 
 def again_words(way: WayForward, one: Returned) -> str:

@@ -10,26 +10,12 @@ import msgspec
 from midstream.config.directories import user_state_dir
 from midstream.config.private_files import make_private
 from midstream.core.run import Run
-from midstream.language.errors import MidstreamError, UserMistake
+from midstream.language.errors import UserMistake
 from midstream.runtime.engine.local import LocalEngine
-from midstream.runtime.engine.redo import (
-    REDONE,
-    WayForward,
-    again_words,
-    files_undone,
-    gone_forward,
-    way_forward,
-)
+from midstream.runtime.engine.redo import WayForward, again_words, redo, undo
 from midstream.runtime.engine.run_file import exported, write_new
 from midstream.runtime.engine.run_files import Returned, changed_files, put_back
-from midstream.runtime.engine.time_travel import (
-    UNDONE,
-    Fork,
-    before_last_turn,
-    fork,
-    let_wait,
-    whole_facts,
-)
+from midstream.runtime.engine.time_travel import Fork, fork, whole_facts
 from midstream.runtime.file_watch import written_so_far
 from midstream.runtime.ports import Machine
 from midstream.system.offloop import in_thread
@@ -68,32 +54,28 @@ class WorkspaceRuns:
         Or before a turn that began right after fact `at`. File changes since are taken back, too,
         unless `keeps_files`, or where nothing can be recorded.
         """
-        store, id = self._engine.store, machine.run.id
-        if at is None:
-            at = await before_last_turn(store, id)
-        await machine.stop(UNDONE)
-        made, is_chat = await fork(store, id, at), _is_chat(machine)
-        now, workspace = self._engine.world.clock.now(), self._engine.world.workspace
-        await let_wait(store, made.id, now=now)
-        if keeps_files and made.effects.files:
+        is_chat = _is_chat(machine)
+        undone = await undo(
+            *(self._engine.store, machine.run.id, machine.stop),
+            now=self._engine.world.clock.now(),
+            at=at,
+            keeps_files=keeps_files,
+        )
+        made = undone.made
+        if undone.problem:
+            stay = f"The files stay: {undone.problem}"
+            told = (stay, *self._left(made, is_chat=is_chat))
+        elif keeps_files and made.effects.files:
             told = self._left(made, is_chat=is_chat)
         else:
-            try:
-                returned = await files_undone(store, made, workspace, now=now)
-            except MidstreamError as error:
-                told = (f"The files stay: {error}", *self._left(made, is_chat=is_chat))
-            else:
-                self._last_fork = None
-                told = undone_words(made, returned, is_chat=is_chat)
+            self._last_fork = None
+            told = undone_words(made, undone.returned, is_chat=is_chat)
         return Travelled(id=made.id, told=told if is_chat else (*told, "/redo goes forward again."))
 
     async def redo(self, machine: Machine) -> Travelled:
         """End a run of this process that came of an undo, and go on as it was before that."""
-        store, id = self._engine.store, machine.run.id
-        way = await way_forward(store, id)
-        if not machine.run.is_over:
-            await machine.stop(REDONE)
-        made, returned = await gone_forward(store, way, self._engine.world.workspace)
+        ends = None if machine.run.is_over else machine.stop
+        way, made, returned = await redo(self._engine.store, machine.run.id, ends)
         self._last_fork = None
         told = redone_words(way, made, returned, is_chat=_is_chat(machine))
         return Travelled(id="" if made is None else made.id, told=told)

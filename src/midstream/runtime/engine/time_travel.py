@@ -6,15 +6,7 @@ changes, and nothing is repeated: what was in flight at that point is taken up a
 stays done; `Fork.effects` lists it, and `put_back` puts files back.
 
 `/undo` and `midstream undo` are the fork to before the last turn, in place of the run:
-
-    at = await before_last_turn(store, id)
-    await machine.stop(UNDONE)               or engine.resuming.stop_here: the old run goes on nowhere
-    forked = await fork(store, id, at)
-    await let_wait(store, forked.id, now=...)
-    report = await redoing.files_undone(store, forked, Path(forked.workspace), now=...)
-    machine = await engine.resume(forked.id, handlers=...)        the caller goes on with the fork
-
-`runtime/engine/redo.py` goes forward again.
+`runtime/engine/redo.py` makes it, and goes forward again.
 """
 
 from collections.abc import Sequence
