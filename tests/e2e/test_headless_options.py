@@ -178,3 +178,16 @@ def test_options_may_stand_before_the_command_too(tmp_path: Path) -> None:
 
     assert ended.code == 0
     assert of_type(events(ended.out), "agent_responded")
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [("midstream ru", ["run", "runs"]), ("midstream --mo", ["--mode", "--model"])],
+)
+def test_a_shell_completes_commands_and_options(
+    tmp_path: Path, line: str, offered: list[str]
+) -> None:
+    asked = {"_MIDSTREAM_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": "1"}
+    ended = run(tmp_path, env=asked)
+
+    assert ended.out.split() == [f"plain,{each}" for each in offered]
