@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from deadline import DEADLINE_S
 
 import midstream
+from midstream.runtime import ports
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -134,8 +136,30 @@ def test_the_site_lists_every_page_once() -> None:
     ]
 
 
+OF_PORTS = ("runtime", "core", "language")
+
+
+def referenced() -> list[str]:
+    return re.findall(r"^::: midstream\.(\S+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+
+
+def test_the_reference_names_every_port_that_a_part_of_ones_own_may_fulfil() -> None:
+    given = " ".join(map(str, ports.World.__annotations__.values())) + " OpenFiles Model Clock"
+    protocols = {
+        name
+        for name, each in vars(ports).items()
+        if getattr(each, "_is_protocol", False) and re.search(rf"\b{name}\b", given)
+    }
+    assert len(protocols) > 8
+    assert {f"runtime.ports.{name}" for name in protocols} <= {*referenced()}
+    for each in referenced():
+        module, _, name = each.rpartition(".")
+        if each.split(".")[0] in OF_PORTS:
+            assert getattr(import_module(f"midstream.{module}"), name).__doc__
+
+
 def test_the_reference_names_all_that_is_public() -> None:
-    named = re.findall(r"^::: midstream\.(\S+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+    named = [each for each in referenced() if each.split(".")[0] not in OF_PORTS]
     testing = (ROOT / "src" / "midstream" / "testing").glob("[!_]*.py")
     public = {*midstream.__all__} - {"__version__"}
     assert sorted(named) == sorted(

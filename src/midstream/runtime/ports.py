@@ -36,14 +36,17 @@ if TYPE_CHECKING:
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request to a model.
 
+    `agent` is whose turn it is, by its name in the workflow, and `system` its system message.
     `messages` are as the agent sees them: its own words as `assistant`, one result for each call.
-    `level` is base, smart or fast; `model` (such as `openai:gpt-5`) overrides what the level names.
-    `effort` is how hard the role wants it to think, None: as the level's setting or the provider has it.
+    `tools` are those it may call, each with the JSON Schema of its arguments. `level` is base, smart or
+    fast; `model` (such as `openai:gpt-5`) overrides what the level names. `effort` is how hard the role
+    wants it to think, None: as the level's setting or the provider has it.
     With `must_call` the model has to call one of `tools`. `pictures` are the bytes of those in the
     messages, by their keys: one that is not there is kept no more, and the model is told so (None: it
     takes no pictures). `run` is whose request it is. What follows tells the offline model
     where in which workflow it is; `visit` counts
-    entries into the state from 1, `request` the requests of this turn from 1.
+    entries into the state from 1, `request` the requests of this turn from 1; `common_data`, `variables`
+    and `input` are those of the run. None of it is to be changed.
     """
 
     agent: str
@@ -66,7 +69,11 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
-    """A model's whole reply. `calls` are checked against the tools' schemas (`problem`)."""
+    """A model's whole reply: all its words, not the last piece of them, and what it calls, in order.
+
+    `calls` are checked against the tools' schemas (`problem`); `midstream.open` does so for a model it is
+    given. `usage` is what the request used, None where nobody has counted: it costs nothing then.
+    """
 
     text: str
     calls: tuple[RequestedCall, ...] = ()

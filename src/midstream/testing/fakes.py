@@ -515,7 +515,9 @@ def fits_type(value: Json, schema: dict[str, Json]) -> str:
 
 
 class Chronicle:
-    """What was told of a run, in order. Give it to a machine as its `tap`, or to an engine."""
+    """What was told of a run, in order. Give it to a machine as its `tap`; of a run of an
+    engine, `RunHandle.events` tell the same.
+    """
 
     def __init__(self) -> None:
         self.events: list[Envelope] = []
