@@ -80,7 +80,7 @@ async def test_a_question_of_a_run_in_the_background_is_announced_and_counted(
             f"review ({short}), in the background: #1 ada asks: Which one?  (/answer {short} TEXT)"
         )
         assert made.console.open_questions() == ()
-        assert "1 in the background waits for you" in made.console.status().notes
+        assert "1 waits for you in the background" in made.console.status().notes
 
         await made.type("/workflow review")
         assert made.console.status().enter == "answers #1"

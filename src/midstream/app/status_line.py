@@ -256,7 +256,8 @@ class StatusLine:
         notes = (
             "@name words: to one" if can_choose else "",
             f"{waiting} waiting" if waiting else "",
-            f"{asking} in the background wait{'s' if asking == 1 else ''} for you"
+            # What counts stands first: the end is cut where there is no room.
+            f"{asking} wait{'s' if asking == 1 else ''} for you in the background"
             if asking
             else "",
             f"{busy} in the background" if busy else "",
