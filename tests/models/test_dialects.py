@@ -600,3 +600,15 @@ async def test_googles_older_name_for_its_key_is_read_too() -> None:
         came = await ask(client_of("", environ), said(model="google:gemini-2.5-pro"))
 
     assert came.text == "hi"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_call_that_was_cut_is_told_as_not_made(dialect: str) -> None:
+    cut = Message(
+        role="assistant", text="", author="dude", interrupted=True, calling="write_file, look"
+    )
+    request = said("make it", cut, Message(role="user", text="no, rename it"))
+
+    body = str(body_of(request, MODELS[dialect][0]))
+    assert "[interrupted while calling write_file, look: not made]" in body
+    assert problems_in(request, dialect) == []

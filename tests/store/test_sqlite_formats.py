@@ -10,11 +10,14 @@ import pytest
 from store_kit import GOLDEN, edit, every, golden, opened, refusal
 
 from midstream.core import formats
+from midstream.core.background import TERMINAL
 from midstream.core.codec import FORMAT
 from midstream.core.events import (
     AgentResponded,
     BranchStarted,
     Fact,
+    Interrupted,
+    ReplyCut,
     ReplyShown,
     RunStarted,
     ToolCalled,
@@ -56,6 +59,8 @@ CHECKSUMS = {
     "11/journal.sql": "1b95f16a645cf7d401625fbcddb3cb5433d4d7d918af03eca4b2149a3ce9afa6",
     "12/export.jsonl": "75bad8ec22fc5783250f2baabbb67c5e60d07a0a72c750f80eb847d40f5c103d",
     "12/journal.sql": "fa83bf65286728cd192f2e9cc8584675d3bee5b8151cea7d0e0045801e39a4a9",
+    "13/export.jsonl": "f56a1e3f4005cda389c9a9808908cb0972d5cd4d540363e16b7c4e4eb619a680",
+    "13/journal.sql": "9c32192b0bbdf9235b007ddd6b6e07adf655de3e410b600f1e62cd6ecc7e820e",
 }
 """What was released, in SHA-256. Lines are added here and never changed: old chainss stay as they are."""
 
@@ -273,6 +278,21 @@ async def test_the_journal_of_the_twelfth_format_is_read_whole(tmp_path: Path) -
     assert cut == {"interrupted", "reply_cut", "agent_failed"}
     used = [(usage.input_tokens, usage.is_estimate) for _, usage in run.usage.requests]
     assert used == [(900, True), (950, True), (990, False), (1000, True), (1010, True)]
+
+
+async def test_the_journal_of_the_thirteenth_format_is_read_whole(tmp_path: Path) -> None:
+    run, told = await read_golden(tmp_path, 13, "goldenee")
+
+    cut = [each.event for each in told if isinstance(each.event, Interrupted | ReplyCut)]
+    assert [fact.calling for fact in cut] == ["write_file", "write_file, look", "look", TERMINAL]
+    said = [(m.text, m.calling) for m in run.contexts["talk"] if m.interrupted]
+    assert said == [
+        ("Ein Wört zu viel", "write_file"),
+        ("Short", "write_file, look"),
+        ("", "look"),
+        ("", TERMINAL),
+        ("More", "todo"),
+    ]
 
 
 async def test_the_journal_of_the_first_format_goes_on(journal_path: Path) -> None:

@@ -17,6 +17,7 @@ from midstream.agents import acp_messages as m
 from midstream.core import events as e
 from midstream.core import notices as n
 from midstream.core.call_notes import without_change
+from midstream.core.conversation import cut_words
 from midstream.core.todo import LIST_TOOL, TodoItem
 from midstream.language.errors import WorldTrouble
 from midstream.language.names import DELEGATE, RUN_WORKFLOW, Json
@@ -144,7 +145,8 @@ class Updates:
                 fields = "".join(f"\n\n{fields_words(call.arguments)}" for call in final)
                 yield from self._whole(event.branch, event.agent, event.text, fields)
             case e.Interrupted() | e.ReplyCut():
-                mark = "\n\n*[interrupted]*" if event.partial else ""
+                is_said = bool(event.partial or event.calling)
+                mark = f"\n\n*[{cut_words(sanitized(event.calling))}]*" if is_said else ""
                 yield from self._whole(event.branch, event.agent, event.partial, mark)
             case e.AgentFailed():
                 why = f"\n\n*{_line(event.error, event.hint)}*"

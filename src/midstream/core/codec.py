@@ -23,7 +23,7 @@ from midstream.core.run import InputRecord, Run
 from midstream.language.plan import NO_PLAN
 from midstream.safety.redaction import Redactor
 
-FORMAT = 12
+FORMAT = 13
 """The format of the facts written by this version.
 
 1: runs that are in one state at a time. 2: what happens in branches, waits, tools that states call.
@@ -31,7 +31,7 @@ FORMAT = 12
 5: what was shown of a reply that streams. 6: what changed within a large value.
 7: tasks that agents hand on. 8: the todo list.
 9: how hard a role thinks, what came from a cache, which skills there are.
-12: what requests that were cut off had used.
+12: what requests that were cut off had used. 13: which tools they were asking for.
 """
 
 T = TypeVar("T")

@@ -64,7 +64,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     `author` is the agent's name, `USER` for words a person typed while the workflow ran, "" for the
     workflow file and handlers.
-    `interrupted` marks words that were cut while they streamed. `pictures` are those its words mean.
+    `interrupted` marks words that were cut while they streamed, `calling` names the tools that were just
+    being asked for then. `pictures` are those its words mean.
     """
 
     role: Side
@@ -73,12 +74,18 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     interrupted: bool = False
+    calling: str = ""
     pictures: tuple[Picture, ...] = ()
 
     @property
     def all_pictures(self) -> tuple[Picture, ...]:
         """Return the pictures of its words and of its results."""
         return (*self.pictures, *(each for result in self.results for each in result.pictures))
+
+
+def cut_words(calling: str) -> str:
+    """Return how a reply that was cut has ended, in words: which tools it was asking for."""
+    return f"interrupted while calling {calling}: not made" if calling else "interrupted"
 
 
 def length(message: Message) -> int:
@@ -155,7 +162,7 @@ def _seen(messages: Iterable[Message], agent: str, side: Side) -> Iterator[Messa
         is_swapped = side == "user" and message.author not in (USER, SUMMARY, NOTE)
         role = _SWAPPED[message.role] if is_swapped else message.role
         is_own = message.author == agent
-        if not message.text and not (is_own and message.calls):
+        if not message.text and not (is_own and (message.calls or message.calling)):
             continue
         if is_own and message.calls:
             yield msgspec.structs.replace(message, role="assistant")

@@ -386,7 +386,7 @@ class CompactionEnded(Fact, frozen=True, kw_only=True):
 class AgentFailed(Fact, frozen=True, kw_only=True):
     """The agent's turn ended without a reply. What was shown of it is kept as interrupted words.
 
-    `usage` is what the request had used by then.
+    `usage` is what the request had used by then, `calling` the tools it was asking for: no call was made.
     """
 
     agent: str
@@ -394,6 +394,7 @@ class AgentFailed(Fact, frozen=True, kw_only=True):
     hint: str = ""
     partial: str = ""
     usage: Usage | None = None
+    calling: str = ""
 
 
 class ToolCalled(Fact, frozen=True, kw_only=True):
@@ -595,7 +596,8 @@ class Interrupted(Fact, frozen=True, kw_only=True):
     with the same epoch joined the halt; its `text` is the whole. `state` is where the run would have
     gone on; `partial` is what `agent` had already shown of its reply. `resumes`: it was about to go
     on in `state` where an earlier halt had cut it. `trouble`: nobody interrupted, an error of that
-    kind ends the state's work (`reason` says which). `usage` is what the request that was cut had used.
+    kind ends the state's work (`reason` says which). `usage` is what the request that was cut had used,
+    `calling` the tools it was asking for, by name: no call was made.
     """
 
     epoch: int
@@ -608,13 +610,15 @@ class Interrupted(Fact, frozen=True, kw_only=True):
     resumes: bool = False
     trouble: ErrorKind | None = None
     usage: Usage | None = None
+    calling: str = ""
 
 
 class ReplyCut(Fact, frozen=True, kw_only=True):
     """The agent's streaming words were cut, and it is asked on with its next request.
 
     New words of the user join that; or the process died: `recovered`, and it is the same request once
-    more; or the stream broke off, for `reason`. `usage` is what the request had used by then.
+    more; or the stream broke off, for `reason`. `usage` is what the request had used by then, `calling`
+    the tools it was asking for, by name: no call was made.
     """
 
     agent: str
@@ -622,18 +626,21 @@ class ReplyCut(Fact, frozen=True, kw_only=True):
     recovered: bool = False
     reason: str = ""
     usage: Usage | None = None
+    calling: str = ""
 
 
 class ReplyShown(Fact, frozen=True, kw_only=True):
     """More of an agent's streaming reply was shown: the words that came since the last such fact.
 
     It is told a fifth of a second behind at most: a reply whose process dies is kept as far as it was seen.
-    `so_far` is what its request had used by then: it counts if nothing more is heard of it.
+    `so_far` is what its request had used by then: it counts if nothing more is heard of it. `calling` are
+    all tools that it has begun to ask for, "" where that is told already.
     """
 
     agent: str
     text: str
     so_far: Usage | None = None
+    calling: str = ""
 
 
 class AgentPrompted(Fact, frozen=True, kw_only=True):

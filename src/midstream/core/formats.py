@@ -29,7 +29,7 @@ def _review(definition: dict[str, Any]) -> None:
 _REVIEWED_SINCE_3 = {"edit_file", "execute_terminal", "write_file"}
 
 UPGRADES: dict[int, Upgrade] = {
-    **dict.fromkeys((1, *range(3, 12)), lambda fact: fact),
+    **dict.fromkeys((1, *range(3, 13)), lambda fact: fact),
     2: _with_reviews,
 }
 """For each older format: how one of its facts, as a JSON object, reads in the next format."""

@@ -83,7 +83,8 @@ class ModelReplied(Input, frozen=True, kw_only=True):
 
 
 class ModelFailed(Input, frozen=True, kw_only=True):
-    """A model request failed for good. `shown` is what had been streamed of it, `usage` what it had used.
+    """A model request failed for good. `shown` is what had been streamed of it, `usage` what it had used,
+    `calling` the tools it had begun to ask for.
 
     `is_broken`: the world failed in the middle of the reply, so that it may be asked on from there.
     """
@@ -94,6 +95,7 @@ class ModelFailed(Input, frozen=True, kw_only=True):
     shown: str = ""
     is_broken: bool = False
     usage: Usage | None = None
+    calling: str = ""
 
 
 class HandlerReturned(Input, frozen=True, kw_only=True):
@@ -150,21 +152,26 @@ class ToolFinished(Input, frozen=True, kw_only=True):
 class Shown(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the reader had seen of a streaming reply when the input was made, and what it had used by then.
 
-    `has_calls`: the model had begun to ask for a tool.
+    `has_calls`: the model had begun to ask for a tool, or several: `calling` names them.
     """
 
     key: EffectKey
     text: str
     has_calls: bool = False
     usage: Usage | None = None
+    calling: str = ""
 
 
 class ReplyCheckpoint(Input, frozen=True, kw_only=True):
-    """A reply still streams; `text` was shown of it since the last checkpoint, and it has used `so_far`."""
+    """A reply still streams; `text` was shown of it since the last checkpoint, and it has used `so_far`.
+
+    `calling` are all tools it has begun to ask for, if there is one more than at the last.
+    """
 
     key: EffectKey
     text: str = ""
     so_far: Usage | None = None
+    calling: str = ""
 
 
 class AgentOpened(Input, frozen=True, kw_only=True):

@@ -106,7 +106,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `misses` counts the unusable replies, those with unusable calls included. `agent` is "" where the
     state itself calls a tool. `is_prompted`: the state's prompt stands in the conversation. `shown` is
     what is known to have been seen of the reply that streams, `so_far` what its request had used by then,
-    `breaks` how often one broke off by itself.
+    `calling` the tools it had begun to ask for, `breaks` how often one broke off by itself.
 
     Of an external agent `prompted` says that it is at work on a prompt, and `external` are the calls it
     has made itself since. While it is being halted, `text` is what had been shown of its reply.
@@ -121,6 +121,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_prompted: bool = False
     shown: str = ""
     so_far: Usage | None = None
+    calling: str = ""
     breaks: int = 0
     prompted: bool = False
     external: tuple[OpenCall, ...] = ()

@@ -25,14 +25,11 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from midstream.core.conversation import Message, Side
+from midstream.core.conversation import Message, Side, cut_words
 from midstream.core.pictures import Picture, mark_of
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
 from midstream.safety.decoding import clean
-
-INTERRUPTED_MARK: Final = " [interrupted]"
-"""What a model sees after words of its own that were cut: they were shown, and not finished."""
 
 MAX_NAME: Final = 64
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
@@ -95,6 +92,7 @@ class Pieces:
                     id(message.results),
                     id(message.pictures),
                     message.interrupted,
+                    message.calling,
                     # Most messages can have none, and each request asks this of all.
                     _shown(message, contents) if message.pictures or message.results else (),
                 )
@@ -116,11 +114,16 @@ class Pieces:
 
 
 def words_of(message: Message) -> str:
-    """Return what a message says in words, "" where that is nothing."""
+    """Return what a message says in words, "" where that is nothing.
+
+    Words of a model that were cut are marked: they were shown and not finished, or a call was.
+    """
     text = clean(message.text)
-    if not text.strip():
+    if not (text.strip() or message.calling):
         return ""
-    return text.rstrip() + INTERRUPTED_MARK if message.interrupted else text
+    if not message.interrupted:
+        return text
+    return f"{text.rstrip()} [{cut_words(clean(message.calling))}]".lstrip()
 
 
 def shown_of(

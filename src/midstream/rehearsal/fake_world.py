@@ -71,12 +71,12 @@ class Standing(msgspec.Struct, eq=False, kw_only=True):
     request: ModelRequest | None = None
     listener: ReplyListener | None = None
 
-    def show(self, text: str, *, calling: bool = False) -> None:
+    def show(self, text: str, *, calling: bool | str = False) -> None:
         """Stream words of a model's reply, and perhaps that it begins to ask for a tool."""
         if self.listener is not None and text:
             self.listener.text(text)
         if self.listener is not None and calling:
-            self.listener.calling("")
+            self.listener.calling(calling if isinstance(calling, str) else "")
 
 
 class Notebook:

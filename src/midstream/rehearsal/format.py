@@ -64,14 +64,14 @@ class ModelReplied(Step, frozen=True, kw_only=True, omit_defaults=True, tag="mod
 
 
 class ModelFailed(Step, frozen=True, kw_only=True, omit_defaults=True, tag="model_failed"):
-    """An agent's request failed for good, after the words in `shown` or in a call (`calling`)."""
+    """An agent's request failed for good, after the words in `shown` or in a call (`calling`, its name)."""
 
     agent: str
     state: str
     error: str
     hint: str = ""
     shown: str = ""
-    calling: bool = False
+    calling: bool | str = False
     seen: str = ""
 
 
@@ -98,7 +98,7 @@ class UserSaid(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_sa
     """A person said something nobody had asked, or what a state waited for.
 
     `shown` is what they had seen of a reply, `shown_in` of the replies in branches; with `calling` the
-    model had begun to ask for a tool.
+    model had begun to ask for a tool, of that name if it is known.
     `policy` is what they chose instead of the state's own.
     """
 
@@ -107,7 +107,7 @@ class UserSaid(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_sa
     policy: Policy | None = None
     shown: str = ""
     shown_in: dict[str, str] = {}
-    calling: bool = False
+    calling: bool | str = False
     source: str = "user"
 
 

@@ -181,10 +181,15 @@ def _of_effects(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inpu
                 shown=fact.partial,
                 is_broken=True,
                 usage=fact.usage,
+                calling=fact.calling,
             )
         case e.ReplyShown():
-            checkpoint = inputs.ReplyCheckpoint(key=key(request_key(here)), text=fact.text)
-            yield msgspec.structs.replace(checkpoint, so_far=fact.so_far)
+            yield inputs.ReplyCheckpoint(
+                key=key(request_key(here)),
+                text=fact.text,
+                so_far=fact.so_far,
+                calling=fact.calling,
+            )
         case e.AgentFailed() if here.visit.turn is not None:
             yield inputs.ModelFailed(
                 key=key(request_key(here)),
@@ -192,6 +197,7 @@ def _of_effects(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inpu
                 hint=fact.hint,
                 shown=fact.partial,
                 usage=fact.usage,
+                calling=fact.calling,
             )
         case e.ToolReturned():
             yield _finished(run, here, fact)
@@ -474,20 +480,27 @@ def _shown(
     run: Run, rest: Sequence[e.AnyFact], *, has_calls: bool = False
 ) -> tuple[inputs.Shown, ...]:
     """Return what was seen of every reply that streams: as the fact that cuts it says."""
-    cuts: dict[str, tuple[str, e.Usage | None]] = {}
+    cuts: dict[str, tuple[str, e.Usage | None, str]] = {}
     summary: e.Usage | None = None
     for fact in rest:
         if isinstance(fact, e.Interrupted | e.ReplyCut):
-            cuts.setdefault(fact.branch, (fact.partial, fact.usage))
+            cuts.setdefault(fact.branch, (fact.partial, fact.usage, fact.calling))
         elif isinstance(fact, e.CompactionEnded):
             summary = summary or fact.usage
     shown = []
     for inner in (run, *living(run)):
         turn = inner.visit.turn
         if inner.visit.phase == "turn" and turn is not None and not turn.calls:
-            text, usage = cuts.get(inner.branch.path, ("", None))
-            key = _key_from(run, inner.branch.path, request_key(inner))
-            shown.append(inputs.Shown(key=key, text=text, has_calls=has_calls, usage=usage))
+            text, usage, calling = cuts.get(inner.branch.path, ("", None, ""))
+            shown.append(
+                inputs.Shown(
+                    key=_key_from(run, inner.branch.path, request_key(inner)),
+                    text=text,
+                    has_calls=has_calls or bool(calling),
+                    usage=usage,
+                    calling=calling,
+                )
+            )
     if run.compacting is not None and summary is not None:
         key = summary_key(run.compacting.number)
         shown.append(inputs.Shown(key=key, text="", usage=summary))

@@ -283,7 +283,7 @@ def _model_step(input: inputs.ModelReplied | inputs.ModelFailed, run: Run) -> fo
             error=input.error,
             hint=input.hint,
             shown=input.shown,
-            calling=input.is_broken and not input.shown,
+            calling=input.calling or (input.is_broken and not input.shown),
             seen=seen,
             branch=run.branch.path,
         )
@@ -321,7 +321,8 @@ def _words_step(
         policy=input.policy,
         shown=_text(input.shown),
         shown_in=_texts(input.shown),
-        calling=any(part.has_calls for part in input.shown),
+        calling=next((part.calling for part in input.shown if part.calling), "")
+        or any(part.has_calls for part in input.shown),
         source=input.source,
         after_s=round(max(0.0, input.at - began), 3),
         branch="" if question is None else question.branch,

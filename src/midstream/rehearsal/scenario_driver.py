@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Mapping
 import msgspec
 
 from midstream.core.call_notes import REFUSED
-from midstream.core.conversation import Message
+from midstream.core.conversation import Message, cut_words
 from midstream.core.events import ToolReturned
 from midstream.core.inputs import RequestedCall
 from midstream.core.question import Decision, Question
@@ -203,7 +203,7 @@ class Driver:
         """Return how the run stands, in a line."""
         return standing_in_words(self.fake.run, list(self.fake.life.standing.values()))
 
-    def _see(self, shown: str, inside: Mapping[str, str], *, calling: bool = False) -> None:
+    def _see(self, shown: str, inside: Mapping[str, str], *, calling: bool | str = False) -> None:
         for standing in tuple(self.fake.life.standing.values()):
             if standing.kind == "model":
                 text = inside.get(standing.branch, "") if standing.branch else shown
@@ -347,5 +347,5 @@ def call_of(run: Run, question: Question) -> tuple[str, dict[str, Json]] | None:
 def message_in_words(message: Message) -> str:
     """Return a message in a line."""
     calls = "".join(f" [{call.name}]" for call in message.calls)
-    cut = " (interrupted)" if message.interrupted else ""
+    cut = f" ({cut_words(message.calling)})" if message.interrupted else ""
     return clipped(f"{message.author or message.role}: {message.text}{calls}{cut}")

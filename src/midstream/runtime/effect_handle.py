@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from midstream.core.events import Usage
 from midstream.core.inputs import EffectKey, Shown
@@ -21,6 +21,9 @@ from midstream.runtime.user_words import readable
 from midstream.safety.redaction import Redactor
 from midstream.views.side_effects import FileDiff
 
+_MAX_NAMES: Final = 8
+"""Calls of one reply that are named where it is cut."""
+
 Notify: TypeAlias = Callable[[AnyNotice], None]
 
 
@@ -33,6 +36,7 @@ class StreamingEffect:
     """
 
     __slots__ = (
+        "_calling",
         "_checkpoints",
         "_held",
         "_is_closed",
@@ -43,6 +47,7 @@ class StreamingEffect:
         "_shown",
         "_shown_chars",
         "_thoughts",
+        "_told_calls",
         "_used",
         "_words",
         "agent",
@@ -76,6 +81,8 @@ class StreamingEffect:
         self._shown: list[str] = []
         self._shown_chars = 0
         self._checkpoints = (0, 0)
+        self._calling: list[str] = []
+        self._told_calls = 0
         self._held: list[AnyNotice] = []
         self._is_holding = False
         self._is_closed = False
@@ -89,7 +96,13 @@ class StreamingEffect:
     def shown(self) -> Shown:
         """Return what a reader has seen of the reply, of an endless one its ends."""
         text = ends_of("".join(self._shown))
-        return Shown(key=self.key, text=text, has_calls=self.has_calls, usage=self.used())
+        return Shown(
+            key=self.key,
+            text=text,
+            has_calls=self.has_calls,
+            usage=self.used(),
+            calling=self.calls,
+        )
 
     def used(self) -> Usage | None:
         """Return what the request has used so far, None where its model does not say."""
@@ -102,6 +115,12 @@ class StreamingEffect:
     def words(self) -> str:
         """Return all that was shown of the reply."""
         return "".join(self._shown)
+
+    @property
+    def calls(self) -> str:
+        """Return the names of the tools it has begun to ask for, in order; of many the last ones."""
+        names = self._calling[-_MAX_NAMES:]
+        return ", ".join(["...", *names] if len(names) < len(self._calling) else names)
 
     @property
     def chars(self) -> int:
@@ -119,9 +138,15 @@ class StreamingEffect:
         pieces = self._shown[slice(*self._checkpoints)]
         return "".join(pieces) if self._shown_chars <= MAX_TEXT else ""
 
+    def next_calls(self) -> str:
+        """Return the same of `calls`, "" if there is none more since this was last asked."""
+        told, self._told_calls = self._told_calls, len(self._calling)
+        return self.calls if told < self._told_calls else ""
+
     def checkpoint_failed(self) -> None:
         """Hear that what was returned last could not be journaled: it is returned again."""
         self._checkpoints = (0, self._checkpoints[0])
+        self._told_calls = 0
         if self.checkpoint_soon is not None:
             self.checkpoint_soon()
 
@@ -153,6 +178,8 @@ class StreamingEffect:
             self._shown_chars += len(notice.text)
             if self.checkpoint is None and self.checkpoint_soon is not None:
                 self.checkpoint_soon()
+        elif isinstance(notice, AgentThinking) and notice.calling:
+            self._begun(notice.calling)
         self._notify(notice)
 
     def changed(self, call_id: str, diff: FileDiff) -> None:
@@ -199,6 +226,12 @@ class StreamingEffect:
         self.has_calls = True
         if name := one_line(name, self._redactor):
             self._show(AgentThinking(agent=self.agent, state=self.state, calling=name))
+
+    def _begun(self, name: str) -> None:
+        """Know that a call has begun, and have it journaled soon."""
+        self._calling.append(name)
+        if self.checkpoint is None and self.checkpoint_soon is not None:
+            self.checkpoint_soon()
 
     def metered(self, used: Callable[[], Usage | None]) -> None:
         """Hear how to find out what the request has used so far."""

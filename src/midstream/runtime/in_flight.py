@@ -291,11 +291,11 @@ class InFlight:
 
     def unkept(self) -> tuple[ReplyCheckpoint, ...]:
         """Return what was shown of the replies under way and is not journaled yet."""
-        models = [(each, each.next_checkpoint()) for each in self._replies()]
+        models = [(each, each.next_checkpoint(), each.next_calls()) for each in self._replies()]
         return tuple(
-            ReplyCheckpoint(key=each.key, text=text, so_far=each.used())
-            for each, text in models
-            if text
+            ReplyCheckpoint(key=each.key, text=text, so_far=each.used(), calling=calling)
+            for each, text, calling in models
+            if text or calling
         )
 
     def shown(self) -> tuple[Shown, ...]:

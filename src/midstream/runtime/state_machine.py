@@ -877,8 +877,9 @@ class WorkflowStateMachine:
         if reply is None:
             return input
         if isinstance(input, inputs.ModelFailed):
-            return msgspec.structs.replace(input, shown=reply.shown().text)
-        return msgspec.structs.replace(input, text=reply.next_checkpoint(), so_far=reply.used())
+            return msgspec.structs.replace(input, shown=reply.shown().text, calling=reply.calls)
+        text, calling = reply.next_checkpoint(), reply.next_calls()
+        return msgspec.structs.replace(input, text=text, so_far=reply.used(), calling=calling)
 
     async def _record(self, story: Story) -> None:
         """Journal a story's facts; only then are they true, and told."""

@@ -72,28 +72,33 @@ def failed(of: RunMemory, fact: e.AgentFailed) -> list[Block]:
     place = of.place(fact.branch)
     place.failure, place.cut = fact.error, ""
     text = with_hint(f"{fact.agent} failed: {fact.error}", fact.hint)
-    said = cut(of, fact.branch, fact.agent, fact.partial)
+    said = cut(of, fact.branch, fact.agent, fact.partial, fact.calling)
     return [*said, *of.labelled(fact.branch, own_words(text, "error"))]
 
 
 def reply_cut(of: RunMemory, fact: e.ReplyCut) -> list[Block]:
     """Tell a reply that was cut, and why it is asked on where its stream broke off."""
-    said = cut(of, fact.branch, fact.agent, fact.partial)
+    said = cut(of, fact.branch, fact.agent, fact.partial, fact.calling)
     if not fact.reason:
         return said
     notice = own_words(f"{fact.reason} {fact.agent} is asked to go on.", "warning")
     return [*said, *of.labelled(fact.branch, notice)]
 
 
-def cut(of: RunMemory, branch: str, agent: str, partial: str = "") -> list[Block]:
-    """Tell what an agent had said when it was interrupted: `partial` is what the run knows of it."""
+def cut(
+    of: RunMemory, branch: str, agent: str, partial: str = "", calling: str = ""
+) -> list[Block]:
+    """Tell what an agent had said when it was interrupted: `partial` is what the run knows of it,
+    `calling` the tools it was asking for.
+    """
     said = of.speech(branch, agent)
     shown, said.shown = "".join(said.shown), []
     # What was on the screen stays in view, even if the run knew of less of it.
     kept = shown if len(shown) > len(partial) else partial
-    if not kept.strip():
+    if not (kept.strip() or calling):
         return []
-    return speech(agent, kept, branch=of.label(branch), is_interrupted=True)
+    label = of.label(branch)
+    return speech(agent, kept, branch=label, is_interrupted=True, calling=calling)
 
 
 def _thought_out(of: RunMemory, branch: str, agent: str) -> list[Block]:

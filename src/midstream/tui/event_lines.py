@@ -22,6 +22,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from midstream.core import events as e
+from midstream.core.conversation import cut_words
 from midstream.core.question import Question
 from midstream.core.run_data import as_text
 from midstream.language.forms import example, fields
@@ -39,7 +40,6 @@ Kind: TypeAlias = Literal["info", "note", "warning", "error"]
 
 SPEAKER: Final = "▌ "
 RESULT_MARK: Final = "  ┊ "
-INTERRUPTED_MARK: Final = "[interrupted]"
 _LABEL_CELLS: Final = 28
 _SHOWN: Final = 8
 _FIELDS: Final = 12
@@ -112,14 +112,16 @@ def speech_style(agent: str, branch: str) -> str:
     return agent_style(branch.partition(" ")[0] or agent)
 
 
-def speech(agent: str, text: str, *, branch: str = "", is_interrupted: bool = False) -> list[Block]:
+def speech(
+    agent: str, text: str, *, branch: str = "", is_interrupted: bool = False, calling: str = ""
+) -> list[Block]:
     """Return an agent's words under its name; where they were cut off a line of ours says so."""
     style = speech_style(agent, branch)
     blocks: list[Block] = [speaker(agent, branch)]
     if text.strip():
         blocks.append(Words(text.rstrip().strip("\n")))
     if is_interrupted:
-        blocks.append(Line(((ATTENTION, INTERRUPTED_MARK),), SPEAKER, style))
+        blocks.append(Line(((ATTENTION, f"[{cut_words(calling)}]"),), SPEAKER, style))
     return blocks
 
 

@@ -118,7 +118,7 @@ def interrupted(of: RunMemory, fact: e.Interrupted) -> list[Block]:
     place.epoch = fact.epoch
     if (of.is_chat or was_held) and fact.leads_to == "stop" and not fact.agent:
         return []  # A run that only waited is let go: nothing was interrupted.
-    found = cut(of, fact.branch, fact.agent, fact.partial) if fact.agent else []
+    found = cut(of, fact.branch, fact.agent, fact.partial, fact.calling) if fact.agent else []
     here = of.halt(fact).cut(fact.branch)
     here.agent, here.had_words = here.agent or fact.agent, here.had_words or bool(found)
     return found
@@ -183,9 +183,12 @@ def past_blocks(run: Run) -> list[Block]:
         for said in turn.said:
             if said.calls:
                 blocks += own_words(f"{said.agent} made {counted(said.calls, 'tool call')}", "note")
-            if said.text.strip():
+            if said.text.strip() or said.calling:
                 blocks += speech(
-                    said.agent, _shortened_reply(said.text), is_interrupted=said.interrupted
+                    said.agent,
+                    _shortened_reply(said.text),
+                    is_interrupted=said.interrupted,
+                    calling=said.calling,
                 )
             blocks += [answer_line(None, beginning(asked), words) for asked, words in said.answered]
     return blocks

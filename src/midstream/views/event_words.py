@@ -6,6 +6,7 @@ fact stands alone, so that any page of them can be told without the pages before
 
 from midstream.core import events as e
 from midstream.core.call_notes import without_change
+from midstream.core.conversation import cut_words
 from midstream.core.notices import Envelope
 from midstream.core.run_data import as_text
 from midstream.language.errors import with_hint
@@ -79,9 +80,12 @@ def _words(event: object) -> str:
             return f"words were not delivered: {event.reason}"
         case e.Interrupted():
             said = _said(event.agent, event.partial.rstrip())
-            return f"{said} [interrupted]" if said else "interrupted"
+            how = cut_words(event.calling)
+            return f"{said} [{how}]" if said else how
         case e.ReplyCut():
             said = _said(event.agent, event.partial.rstrip())
+            if event.calling:
+                return f"{said} [{cut_words(event.calling)}]".lstrip()
             return f"{said} [cut]" if said else ""
         case e.BudgetReached():
             return event.what

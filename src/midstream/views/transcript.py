@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from midstream.core import events as e
 from midstream.core.call_notes import without_change
+from midstream.core.conversation import cut_words
 from midstream.core.notices import Envelope
 from midstream.core.run_data import as_text
 from midstream.views.calls_in_words import beginning, call_words, fields_words, result_words
@@ -54,10 +55,12 @@ def _told(
             texts = [event.text.strip(), *(fields_words(call.arguments) for call in final)]
             return _speech(event.agent, event.branch, "\n\n".join(filter(None, texts)))
         case e.Interrupted() | e.ReplyCut():
-            words = f"{event.partial.rstrip()}\n\n*[interrupted]*" if event.partial else ""
+            mark = f"*[{cut_words(event.calling)}]*" if event.partial or event.calling else ""
+            words = "\n\n".join(filter(None, (event.partial.rstrip(), mark)))
             return _speech(event.agent, event.branch, words)
         case e.AgentFailed():
             partial = f"{event.partial}\n\n" if event.partial else ""
+            partial += f"*[{cut_words(event.calling)}]*\n\n" if event.calling else ""
             return _speech(event.agent, event.branch, f"{partial}*failed: {event.error}*")
         case e.ToolReturned():
             call = calls.get(event.call_id)

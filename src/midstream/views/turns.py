@@ -268,6 +268,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     calls: int = 0
     interrupted: bool = False
+    calling: str = ""
     answered: tuple[tuple[str, str], ...] = ()
 
 
@@ -364,6 +365,7 @@ def _with(said: tuple[Said, ...], message: Message) -> tuple[Said, ...]:
         text=message.text,
         calls=calls,
         interrupted=message.interrupted,
+        calling=message.calling,
         answered=answered,
     )
     return (*said, new)

@@ -83,15 +83,15 @@ class Items:
                 return {"kind": "agent", "text": said, "note": fact.problem} if said else None
             case e.Interrupted():
                 note = fact.reason or ("interrupted" if fact.text else "stopped here")
-                return {"kind": "cut", "text": fact.partial, "note": note}
+                return {"kind": "cut", "text": fact.partial, "note": _noted(note, fact.calling)}
             case e.ReplyCut():
                 return {
                     "kind": "cut",
                     "text": fact.partial,
-                    "note": fact.reason or "cut for new words",
+                    "note": _noted(fact.reason or "cut for new words", fact.calling),
                 }
             case e.AgentFailed():
-                failed = with_hint(f"failed: {fact.error}", fact.hint)
+                failed = with_hint(_noted(f"failed: {fact.error}", fact.calling), fact.hint)
                 return {"kind": "cut", "text": fact.partial, "note": failed}
             case e.ToolCalled():
                 return {
@@ -173,6 +173,11 @@ class Items:
 def _unbranched(fact: Any) -> Any:
     """Return a fact without its branch, which the item names itself."""
     return msgspec.structs.replace(fact, branch="") if fact.branch else fact
+
+
+def _noted(note: str, calling: str) -> str:
+    """Return a note with the tools that were being asked for, if there are any."""
+    return f"{note}; the call of {calling} was not made" if calling else note
 
 
 def capped(text: str) -> str:

@@ -346,8 +346,10 @@ def _offered(run: Run) -> dict[str, ToolSpec]:
 
 def _reply_shown(story: Story, input: inputs.ReplyCheckpoint) -> None:
     turn = story.run.visit.turn
-    if turn is not None and input.text and input.key == _request_owed(story.run):
-        story.tell(e.ReplyShown(agent=turn.agent, text=input.text, so_far=input.so_far))
+    is_new = bool(input.text or input.calling)
+    if turn is not None and is_new and input.key == _request_owed(story.run):
+        calling, so_far = input.calling, input.so_far
+        story.tell(e.ReplyShown(agent=turn.agent, text=input.text, so_far=so_far, calling=calling))
 
 
 def _model_failed(story: Story, input: inputs.ModelFailed) -> None:
@@ -366,12 +368,25 @@ def _model_failed(story: Story, input: inputs.ModelFailed) -> None:
     is_asked_on = input.is_broken and definition_of(story.run).kind != "chat"
     if is_asked_on and turn.breaks < MAX_BREAKS:
         story.tell(
-            e.ReplyCut(agent=turn.agent, partial=input.shown, reason=input.error, usage=input.usage)
+            e.ReplyCut(
+                agent=turn.agent,
+                partial=input.shown,
+                reason=input.error,
+                usage=input.usage,
+                calling=input.calling,
+            )
         )
     else:
         kind: ErrorKind = "agent" if external.is_external(story.run, turn.agent) else "model"
-        partial, usage = input.shown, input.usage
-        _turn_failed(story, input.error, input.hint, partial=partial, kind=kind, usage=usage)
+        _turn_failed(
+            story,
+            input.error,
+            input.hint,
+            partial=input.shown,
+            kind=kind,
+            usage=input.usage,
+            calling=input.calling,
+        )
 
 
 def _give_up(story: Story, turn: Turn, error: str, kind: ErrorKind = "model") -> None:
@@ -390,11 +405,19 @@ def _turn_failed(
     partial: str = "",
     kind: ErrorKind = "model",
     usage: e.Usage | None = None,
+    calling: str = "",
 ) -> None:
     turn = story.run.visit.turn
     assert turn is not None
     story.tell(
-        e.AgentFailed(agent=turn.agent, error=error, hint=hint, partial=partial, usage=usage)
+        e.AgentFailed(
+            agent=turn.agent,
+            error=error,
+            hint=hint,
+            partial=partial,
+            usage=usage,
+            calling=calling,
+        )
     )
     failed(story, kind, error, hint)
 

@@ -443,6 +443,7 @@ def halt(
             reason=reason,
             trouble=trouble,
             usage=None if seen is None else seen.usage,
+            calling="" if seen is None else seen.calling,
         )
     )
     told = told or _REASONS[leads_to]
@@ -598,15 +599,24 @@ def keep_shown(story: Story) -> None:
         run.visit.phase != "turn"
         or run.visit.turn is None
         or run.visit.turn.calls
-        or not (run.visit.turn.shown or run.visit.turn.prompted)
+        or not (run.visit.turn.shown or run.visit.turn.calling or run.visit.turn.prompted)
     ):
         return
-    text, so_far = run.visit.turn.shown, run.visit.turn.so_far
+    turn = run.visit.turn
     if definition_of(run).kind == "chat":
-        halt(story, None, "hold", (Shown(key=request_key(run), text=text, usage=so_far),))
+        key = request_key(run)
+        seen = Shown(key=key, text=turn.shown, usage=turn.so_far, calling=turn.calling)
+        halt(story, None, "hold", (seen,))
     else:
-        agent = run.visit.turn.agent
-        story.tell(e.ReplyCut(agent=agent, partial=text, recovered=True, usage=so_far))
+        story.tell(
+            e.ReplyCut(
+                agent=turn.agent,
+                partial=turn.shown,
+                recovered=True,
+                usage=turn.so_far,
+                calling=turn.calling,
+            )
+        )
 
 
 def deliver_steers(story: Story) -> None:

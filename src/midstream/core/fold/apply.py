@@ -147,7 +147,7 @@ def _with_branch(run: Run, fact: e.BranchStarted) -> Run:
 
 
 def _agent_failed(run: Run, fact: e.AgentFailed) -> Run:
-    run = with_used(with_shown(run, fact.agent, fact.partial), fact.agent, fact.usage)
+    run = with_used(with_shown(run, fact.agent, fact.partial, fact.calling), fact.agent, fact.usage)
     return replace(with_visit(run, turn=None), error=fact.error)
 
 

@@ -38,10 +38,10 @@ def with_changes(run: Run, changes: tuple[ContextChange, ...]) -> dict[str, Sequ
     return contexts
 
 
-def with_shown(run: Run, agent: str, partial: str) -> Run:
+def with_shown(run: Run, agent: str, partial: str, calling: str = "") -> Run:
     """Return the run with the words an agent had shown kept in its context, marked interrupted."""
     calls, results = own_calls(run)
-    if not agent or not (partial or calls):
+    if not agent or not (partial or calls or calling):
         return run
     spec = run.plan.agents[agent]
     words = Message(
@@ -51,6 +51,7 @@ def with_shown(run: Run, agent: str, partial: str) -> Run:
         calls=calls,
         results=results,
         interrupted=True,
+        calling=calling,
     )
     return replace(run, contexts=added(run, spec.context, words))
 

@@ -99,7 +99,7 @@ def _with_words(run: Run, fact: Interrupted) -> Run:
     turn = run.visit.turn
     if turn is not None and turn.prompted:
         return with_visit(run, turn=replace(turn, text=fact.partial))
-    return with_shown(run, fact.agent, fact.partial)
+    return with_shown(run, fact.agent, fact.partial, fact.calling)
 
 
 def _not_over_budget(usage: RunUsage) -> RunUsage:

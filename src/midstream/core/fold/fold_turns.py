@@ -57,7 +57,14 @@ def responded(run: Run, fact: AgentResponded) -> Run:
     if fact.is_final:
         return _turn_ended(run, fact)
     turn = replace(
-        turn, text=fact.text, shown="", so_far=None, breaks=0, prompted=False, external=()
+        turn,
+        text=fact.text,
+        shown="",
+        so_far=None,
+        calling="",
+        breaks=0,
+        prompted=False,
+        external=(),
     )
     if fact.problem:
         turn = replace(turn, misses=turn.misses + 1)
@@ -189,19 +196,28 @@ def _call_ended(run: Run) -> Run:
 def reply_cut(run: Run, fact: ReplyCut) -> Run:
     """Return the run with the reply cut, and the next request owed."""
     assert run.visit.turn is not None
-    kept = with_used(with_shown(run, fact.agent, fact.partial), fact.agent, fact.usage)
+    kept = with_shown(run, fact.agent, fact.partial, fact.calling)
+    kept = with_used(kept, fact.agent, fact.usage)
     request = run.visit.turn.request if fact.recovered else run.visit.turn.request + 1
     breaks = run.visit.turn.breaks + bool(fact.reason)
     return _with_turn(
-        kept, request=request, shown="", so_far=None, breaks=breaks, prompted=False, external=()
+        kept,
+        request=request,
+        shown="",
+        so_far=None,
+        calling="",
+        breaks=breaks,
+        prompted=False,
+        external=(),
     )
 
 
 def reply_shown(run: Run, fact: ReplyShown) -> Run:
     """Return the run with more of the reply that streams known to have been seen."""
     assert run.visit.turn is not None
-    so_far = fact.so_far or run.visit.turn.so_far
-    return _with_turn(run, shown=run.visit.turn.shown + fact.text, so_far=so_far)
+    turn = run.visit.turn
+    so_far, calling = fact.so_far or turn.so_far, fact.calling or turn.calling
+    return _with_turn(run, shown=turn.shown + fact.text, so_far=so_far, calling=calling)
 
 
 def hooked(run: Run, fact: HookRan) -> Run:
