@@ -5,7 +5,7 @@ from typing import Any
 
 from deadline import DEADLINE_S as DEADLINE_S
 
-from midstream.app.headless import Asking, Given, go_on, unapproved
+from midstream.app.headless import Given, go_on, unapproved
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.resume import mail_taken
 from midstream.runtime.ports import ModelRequest
@@ -52,7 +52,7 @@ async def test_answers_are_given_in_the_order_asked_and_no_more_is_invented() ->
     store, tools = MemoryStore(), FakeTools()
     id = await left(store, tools, asks("One?"))
     second = engine(store, tools, asks("Two?"), asks("Three?"))
-    run = await go_on(await second.resume(id), Given(answers=("1", "2")), Asking(second))
+    run = await go_on(await second.resume(id), Given(answers=("1", "2")))
     await second.close()
 
     assert [record.text for record in run.inbox.lines.values()] == ["1", "2"]
@@ -66,7 +66,7 @@ async def test_only_tools_that_are_allowed_now_are_approved() -> None:
     )
     id = await left(store, tools, calls(call("shoot"), call("burn")))
     second = engine(store, tools)
-    run = await go_on(await second.resume(id), Given(allowed=("shoot",)), Asking(second))
+    run = await go_on(await second.resume(id), Given(allowed=("shoot",)))
     await second.close()
 
     assert [called.name for called in tools.calls] == ["shoot"]
@@ -83,10 +83,9 @@ async def test_a_tool_that_is_allowed_is_approved_in_a_branch_too() -> None:
         "states": [{"name": "start", "parallel": ["in"]}, {"name": "in", "tool": "shoot"}],
     }
     here = engine(MemoryStore(), tools)
-    asking = Asking(here)
     machine = await here.start(define(workflow, tools=tools))
     assert "approval of shoot" in (unapproved(machine.run) or "")
-    run = await go_on(machine, Given(allowed=("shoot",)), asking)
+    run = await go_on(machine, Given(allowed=("shoot",)))
     await here.close()
 
     assert run.status == "finished"
@@ -101,7 +100,7 @@ async def test_what_was_sent_meanwhile_is_heard_before_the_run_is_said_to_wait()
     second = engine(store, tools, "Done.")
     machine = await second.resume(id)
     await mail_taken(machine, second.store)
-    run = await go_on(machine, Given(), Asking(second))
+    run = await go_on(machine, Given())
     await second.close()
 
     assert run.status == "finished"
@@ -129,10 +128,10 @@ async def test_an_answer_is_given_as_soon_as_it_is_asked_for() -> None:
         ],
     }
     here = engine(MemoryStore(), FakeTools(), reply, reply)
-    asking, told = Asking(here), Chronicle()
+    told = Chronicle()
     here.listen(told)
     machine = await here.start(define(workflow))
-    going = asyncio.ensure_future(go_on(machine, Given(answers=("main",)), asking))
+    going = asyncio.ensure_future(go_on(machine, Given(answers=("main",))))
     await gate.reached()
     await told.until("branch_finished")
     gate.open()

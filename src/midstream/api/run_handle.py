@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 from weakref import finalize
 
 from midstream.api.turn import Turn
-from midstream.app.headless import Asking, Given, go_on
+from midstream.app.headless import Given, go_on
 from midstream.core.events import AnyFact, RunFailed, RunStopped
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
 from midstream.core.proposal import Onwards
@@ -303,7 +303,7 @@ class RunHandle:
                 each if isinstance(each, str) else json_text(f"answers[{number}]", each)
                 for number, each in enumerate(answers)
             )
-            run = await go_on(self._machine, Given(answers=given), Asking(self._local))
+            run = await go_on(self._machine, Given(answers=given))
         if run.status == "finished":
             return run.output
         raise await self._failure(run, is_alone=answers is not None)

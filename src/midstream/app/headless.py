@@ -24,7 +24,6 @@ from midstream.config.manager import ConfigManager
 from midstream.core import events as e
 from midstream.core.append_only import latest
 from midstream.core.call_notes import shown_of
-from midstream.core.notices import Envelope
 from midstream.core.question import Decision, Question
 from midstream.core.routing import answered_next, branch_at, is_command
 from midstream.core.run import Run
@@ -42,7 +41,7 @@ from midstream.runtime.storage import Placement
 from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.safety.capability import SHOWN, quoted
 from midstream.safety.rules import capability_of, covers, is_told_by_name
-from midstream.system.offloop import in_thread
+from midstream.system.offloop import cancel_all, in_thread
 from midstream.views.listing import HEADLESS
 
 ANSWER = "--answer"
@@ -82,7 +81,6 @@ async def play(
         AuthorMistake: its files have problems.
     """
     definition, handlers = await library.load(name)
-    asking = Asking(engine)
     machine = await engine.start(
         definition,
         handlers=handlers,
@@ -91,7 +89,7 @@ async def play(
         allowed=given.allowed,
         approvals="deny",
     )
-    return await go_on(machine, given, asking)
+    return await go_on(machine, given)
 
 
 async def hand_over_named(
@@ -144,9 +142,8 @@ async def chat_once(
         definition = answering(definition, schema)
     machine = await engine.start(definition, allowed=given.allowed, approvals="deny")
     await machine.settled()
-    asking = Asking(engine)
     await machine.say(prompt, source=HEADLESS)
-    return await go_on(machine, given, asking)
+    return await go_on(machine, given)
 
 
 def schema_in(text: str, file: str) -> dict[str, Json]:
@@ -222,7 +219,7 @@ async def chat_words(made: Parts, prompt: str, given: Given) -> tuple[str, str]:
     )
 
 
-async def go_on(machine: Machine, given: Given, asking: "Asking") -> Run:
+async def go_on(machine: Machine, given: Given) -> Run:
     """Return the run once it has ended, or waits for what was not given beforehand.
 
     Tool calls of one that is taken up wait for approval as they did where it began; those that are
@@ -244,36 +241,34 @@ async def go_on(machine: Machine, given: Given, asking: "Asking") -> Run:
         elif is_at_rest:
             return run
         else:
-            is_at_rest = await asking.or_rest(machine)
+            is_at_rest = await _is_at_rest(machine)
             continue
         is_at_rest = False
     return await machine.settled()
 
 
-class Asking:
-    """Hears when a run asks something: branches beside the one that asks are not waited for, nor is
-    the end of the time there is to answer.
+async def _is_at_rest(machine: Machine) -> bool:
+    """Return once the run asks something (False), or only a person can move it on (True).
+
+    Branches beside the one that asks are not waited for, nor is the end of the time there is to answer.
     """
 
-    def __init__(self, engine: LocalEngine) -> None:
-        self._asked = asyncio.Event()
-        engine.listen(self._on_event)
+    async def asked(since: int) -> None:
+        async with contextlib.aclosing(machine.events(since)) as events:
+            async for envelope in events:
+                if isinstance(envelope.event, e.QuestionAsked):
+                    return
+        await machine.settled()
 
-    async def or_rest(self, machine: Machine) -> bool:
-        """Return once the run asks something (False), or only a person can move it on (True)."""
-        async with asyncio.TaskGroup() as group:
-            asked = group.create_task(self._asked.wait())
-            settled = group.create_task(machine.settled())
-            await asyncio.wait((asked, settled), return_when=asyncio.FIRST_COMPLETED)
-            is_at_rest = settled.done()
-            asked.cancel()
-            settled.cancel()
-        self._asked.clear()
-        return is_at_rest
-
-    def _on_event(self, envelope: Envelope) -> None:
-        if isinstance(envelope.event, e.QuestionAsked):
-            self._asked.set()
+    asking = asyncio.create_task(asked(machine.run.seq))
+    settled = asyncio.create_task(machine.settled())
+    try:
+        await asyncio.wait((asking, settled), return_when=asyncio.FIRST_COMPLETED)
+        if asking.done():
+            asking.result()
+        return settled.done()
+    finally:
+        await cancel_all(asking, settled)
 
 
 # --- the parts ----------------------------------------------------------------------------------

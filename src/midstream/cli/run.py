@@ -252,7 +252,7 @@ def resume(
     options: Options, run: str, choice: Literal["old", "new"] | None, answer: tuple[str, ...]
 ) -> int:
     """Go on with a run that is not running: its output on stdout, progress on stderr."""
-    from midstream.app.headless import Asking, Given, go_on
+    from midstream.app.headless import Given, go_on
     from midstream.runtime.engine.open_run import found
     from midstream.runtime.engine.resume import mail_taken, take_up
 
@@ -262,10 +262,9 @@ def resume(
         kept = await found(made.store, run)
         machine = await take_up(made.engine, made.library, kept.id, choice=choice or "ask")
         await mail_taken(machine, made.store)
-        asking = Asking(made.engine)
         if machine.run.suspended:  # it was asked for by name
             await machine.unsuspend()
-        return await go_on(machine, given, asking)
+        return await go_on(machine, given)
 
     return _headless(options, work)
 

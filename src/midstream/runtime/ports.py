@@ -5,7 +5,7 @@ their process is in `storage`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -674,6 +674,9 @@ class Machine(Protocol):
 
     async def wait(self) -> Run:
         """Return the run once it has ended."""
+
+    def events(self, since: int = 0) -> AsyncGenerator[Envelope]:
+        """Yield the facts after number `since`, then what happens; see `WorkflowStateMachine.events`."""
 
     async def settled(self) -> Run:
         """Return the run once it has ended or only a person can move it on."""

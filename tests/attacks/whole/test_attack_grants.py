@@ -7,7 +7,7 @@ from deadline import DEADLINE_S as DEADLINE_S
 from decide_kit import Step, approves, call, done, flow, go, of, replies, state, tell
 from tables import table
 
-from midstream.app.headless import Asking, Given, go_on, unapproved
+from midstream.app.headless import Given, go_on, unapproved
 from midstream.core.events import ToolCalled
 from midstream.core.inputs import CallReviewed
 from midstream.core.pending import ReviewCall, pending
@@ -111,7 +111,7 @@ async def resumed(asks: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[list
         second = LocalEngine(
             fake_world(ScriptedModel("Done."), tools=tools, journal=beside), beside
         )
-        run = await go_on(await second.resume(machine.id), Given(allowed=allowed), Asking(second))
+        run = await go_on(await second.resume(machine.id), Given(allowed=allowed))
         await second.close()
     return [called.name for called in tools.calls], unapproved(run) or ""
 
