@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import threading
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -387,6 +388,45 @@ async def test_a_cancelled_opening_leaves_nothing_open(tmp_path: Path) -> None:
 
     assert list((tmp_path / "j.db.d").glob("*.lock")) == []
     wait_until(lambda: threading.active_count() <= before)
+
+
+async def cancelled_after(passes: int, work: Coroutine[Any, Any, None]) -> None:
+    """Cancel work after so many passes of the loop, and see it end."""
+    doing = asyncio.ensure_future(work)
+    for _ in range(passes):
+        await asyncio.sleep(0)
+    doing.cancel()
+    await asyncio.wait((doing,))
+    assert doing.cancelled() or doing.exception() is None
+
+
+PASSES = (1, 2, 3, 4, 6, 8, 12, 16, 32, 128, 512)
+
+
+async def test_an_engine_that_is_cancelled_while_it_closes_is_closed(tmp_path: Path) -> None:
+    before = threading.active_count()
+    for passes in PASSES:
+        engine = await midstream.open(
+            tmp_path, model=ScriptedModel(asks("Sure?")), journal=tmp_path / "j.db"
+        )
+        await (await engine.start(TALK)).settled()
+        await cancelled_after(passes, engine.close())
+        assert list((tmp_path / "j.db.d").glob("*.lock")) == []
+    wait_until(lambda: threading.active_count() <= before)
+
+
+async def test_a_block_that_is_cancelled_while_it_is_entered_leaves_no_run_behind(
+    here: Place,
+) -> None:
+    engine = await here.engine(*[asks("Sure?")] * 30)
+
+    async def talk() -> None:
+        async with engine.start("role:dude", "hello") as run:
+            await run.wait()
+
+    for passes in (*PASSES, *range(20, 120, 10)):
+        await cancelled_after(passes, talk())
+        assert {each.status for each in await engine.runs()} <= {"stopped"}
 
 
 async def test_two_tasks_may_close_at_once(here: Place) -> None:

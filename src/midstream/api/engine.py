@@ -119,12 +119,26 @@ class Begun(Generic[T]):
         return self.begun().__await__()
 
     async def __aenter__(self) -> T:
-        made = await self._begin()
+        made = await _held(self._begin(), lambda made: self._leave(made, asyncio.CancelledError))
         self._made.append(made)
         return made
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self._leave(self._made.pop(), kind)
+
+
+async def _held(begin: Awaitable[T], leave: Callable[[T], Awaitable[None]]) -> T:
+    """Return what has begun. Cancelled meanwhile, it is left once it has: nobody else holds it."""
+    beginning = asyncio.ensure_future(begin)
+    try:
+        return await asyncio.shield(beginning)
+    except asyncio.CancelledError:
+        await asyncio.wait((beginning,), timeout=_BEGINS_S)
+        if not beginning.done():
+            beginning.cancel()
+        elif not beginning.cancelled() and beginning.exception() is None:
+            await leave(beginning.result())
+        raise
 
 
 def open(
@@ -509,11 +523,16 @@ class Engine:
         await self.local.store.forget(kept.id)
 
     async def close(self) -> None:
-        """Let go of every run, close every connection. May be called twice."""
-        for followed in tuple(self._followed):
-            await followed.aclose()
-        self._followed.clear()
-        await self._parts.close()
+        """Let go of every run, close every connection. May be called twice.
+
+        Cancelled, it goes on to its end, and raises only then: half an engine would hold the journal.
+        """
+        closing = asyncio.ensure_future(self._closed())
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            await asyncio.wait((closing,))
+            raise
 
     async def facts(self, id: str, since: int = 0, limit: int | None = None) -> list[Envelope]:
         """Return a run's facts after number `since`, in order, each with its number and time.
@@ -523,6 +542,12 @@ class Engine:
         return await self.local.store.read(id, since, None if limit is None else since + limit)
 
     # --- inside -----------------------------------------------------------------------------
+
+    async def _closed(self) -> None:
+        for followed in tuple(self._followed):
+            await followed.aclose()
+        self._followed.clear()
+        await self._parts.close()
 
     async def _started(
         self,
@@ -643,6 +668,9 @@ _KEYED: Final = 16
 """Letters and digits of an id that a key made: more than others have, so that no two keys meet."""
 
 _FIRST_FACT_S: Final = 0.25
+
+_BEGINS_S: Final = 5.0
+"""Seconds that what begins may still take once its block was cancelled."""
 
 
 def _script(handlers: Mapping[str, Handler]) -> ScriptHandlers:
