@@ -429,6 +429,14 @@ async def test_a_block_that_is_cancelled_while_it_is_entered_leaves_no_run_behin
         assert {each.status for each in await engine.runs()} <= {"stopped"}
 
 
+@pytest.mark.parametrize("way", ["await", "async with"])
+def test_under_a_loop_that_is_not_asyncio_s_it_is_said(tmp_path: Path, way: str) -> None:
+    opening = midstream.open(tmp_path, model=ScriptedModel(), journal=":memory:")
+    step = opening.begun() if way == "await" else opening.__aenter__()
+    with pytest.raises(midstream.UserMistake, match="loop of asyncio"):
+        step.send(None)  # as any other loop would
+
+
 async def test_two_tasks_may_close_at_once(here: Place) -> None:
     engine = await here.engine(asks("Sure?"))
     run = await engine.start(TALK)

@@ -113,18 +113,30 @@ class Begun(Generic[T]):
 
     async def begun(self) -> T:
         """Return it; the same as awaiting this."""
+        _require_asyncio()
         return await self._begin()
 
     def __await__(self) -> Generator[Any, None, T]:
         return self.begun().__await__()
 
     async def __aenter__(self) -> T:
+        _require_asyncio()
         made = await _held(self._begin(), lambda made: self._leave(made, asyncio.CancelledError))
         self._made.append(made)
         return made
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self._leave(self._made.pop(), kind)
+
+
+def _require_asyncio() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise UserMistake(
+            "An engine runs on a loop of asyncio, and none runs here.",
+            hint="Under trio, use midstream.open_sync() in a thread of trio.to_thread.",
+        ) from None
 
 
 async def _held(begin: Awaitable[T], leave: Callable[[T], Awaitable[None]]) -> T:
@@ -173,7 +185,8 @@ def open(
 
     Raises, once it is awaited or entered:
         NotTrusted: the workspace has files of its own that nobody has trusted, and `trust` is None.
-        UserMistake: there is no such folder or model, or a tool has a name that is taken.
+        UserMistake: there is no such folder or model, a tool has a name that is taken, or no loop of
+            asyncio runs, as under trio.
         WorldTrouble: the journal cannot be opened.
     """
     options = Options(
