@@ -336,11 +336,14 @@ async def test_a_reply_that_broke_off_is_asked_on_with_what_was_shown_of_it() ->
         assert (shown.text, shown.interrupted) == ("one two ", True)
 
 
-async def test_a_call_that_broke_off_is_never_made() -> None:
+async def test_a_call_that_broke_off_is_never_made_and_the_model_told_so() -> None:
     broken = Scripted(calls=(call("look"),), error=BROKEN)
     async with running(PLAIN, broken, "Done.", tools=[FakeTool(name="look")], input="tidy") as here:
         assert (await end(here)).output == "Done."
         assert here.tools.calls == []
+        assert [fact.calling for fact in here.told.of(e.ReplyCut)] == ["look"]
+        shown = here.model.requests[1].messages[-2]
+        assert (shown.text, shown.interrupted, shown.calling) == ("", True, "look")
 
 
 async def test_a_model_whose_replies_break_off_again_and_again_fails_in_the_end() -> None:
