@@ -1,12 +1,14 @@
 """Whatever became of a conversation, every provider takes it: OpenAI, Anthropic and Google."""
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from typing import Any
 
 import httpx2
 import pytest
 from ai_kit import ADD, KEY, Ears, ask, called, client_of, said
+from deadline import DEADLINE_S
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.dialect_server import AnthropicServer, GoogleServer
@@ -21,6 +23,7 @@ from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Outcome
 from midstream.language.plan import plan_of
 from midstream.language.spec import ParsingTool, Role, ToolSpec
+from midstream.models import prices
 from midstream.models.provider_errors import Backoff
 from midstream.runtime.agent import WorkflowAgent
 from midstream.runtime.ports import ModelRequest
@@ -420,6 +423,34 @@ async def test_cancelling_in_mid_reply_hangs_up_and_what_was_heard_stays(dialect
     assert used is not None
     assert (used.is_estimate, used.output_tokens) == (True, 1)
     assert 0 < used.input_tokens < 200
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_request_that_is_cut_before_its_answer_begins_has_a_price(
+    dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ears, is_loaded = Ears(), threading.Event()
+    load = prices.load
+
+    def load_and_tell() -> None:
+        load()
+        is_loaded.set()
+
+    monkeypatch.setattr(prices, "load", load_and_tell)
+    monkeypatch.setattr(prices, "_load_once", threading.Lock())
+    with SERVERS[dialect]([Fault(how="hang")]) as server:
+        client = client_of("", environ_of(dialect, server.base_url))
+        asking = asyncio.ensure_future(client.request(said(model=MODELS[dialect][0]), ears))
+        assert await asyncio.to_thread(is_loaded.wait, DEADLINE_S)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await client.aclose()
+
+    used = ears.used()
+    assert used is not None
+    assert (used.is_estimate, used.output_tokens) == (True, 0)
+    assert used.price
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -39,7 +39,7 @@ from midstream.models.endpoints import (
 from midstream.models.http_stream import http_client
 from midstream.models.openai_chat import OpenAIModel
 from midstream.models.own_model import checked_call
-from midstream.models.prices import load_soon, meant_by, usage_now, usage_of
+from midstream.models.prices import meant_by, usage_now, usage_of
 from midstream.models.provider_errors import (
     Backoff,
     Failed,
@@ -421,8 +421,6 @@ class _Watch:
 
     def __call__(self, content: bytes) -> None:
         is_first = self.count == 0
-        if is_first:
-            load_soon()
         self.count += len(content)
         if self.count > self._limits.max_reply_bytes:
             raise Failed("large", f"more than {self._limits.max_reply_bytes:,} bytes")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from midstream.language.names import Json
+from midstream.models.prices import load_soon
 from midstream.models.provider_errors import PACKED, WITHOUT_END, Failed, Refused
 from midstream.models.reply_stream import Answer, Ended, Heard, SentCall, Tokens, Watch
 from midstream.safety.decoding import clean
@@ -80,6 +81,7 @@ class Listening(ABC):
     def sent(self, size: int) -> None:
         """Take it that the request is out, which has so many bytes."""
         self._heard.sent_chars = size
+        load_soon()
 
     @property
     def is_whole(self) -> bool:

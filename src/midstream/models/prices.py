@@ -155,7 +155,10 @@ _load_once = threading.Lock()
 
 
 def load_soon() -> None:
-    """Begin to load the list of prices in a thread, once: that takes as long as a quick answer."""
+    """Begin to load the list of prices in a thread, once.
+
+    Called when a request is out: one that is cut off before its answer begins has a price, too.
+    """
     if _load_once.acquire(blocking=False):
         threading.Thread(target=load, name="midstream-prices", daemon=True).start()
 

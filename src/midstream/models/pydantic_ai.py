@@ -24,7 +24,7 @@ from midstream.models.encoded_messages import (
 )
 from midstream.models.endpoints import ENDPOINTS, address_and_key
 from midstream.models.http_stream import watched
-from midstream.models.prices import is_misspelt, no_such_provider
+from midstream.models.prices import is_misspelt, load_soon, no_such_provider
 from midstream.models.provider_errors import WITHOUT_END, Failed, Kind, plain_words
 from midstream.models.reply_stream import Answer, Ended, Heard, SentCall, Tokens, Watch
 from midstream.runtime.ports import ModelRequest
@@ -121,6 +121,7 @@ class LibraryModel:
         opened: list[httpx2.Response] = []
         opened_token = _OPEN.set(opened)
         heard.sent_chars = len(request.system) + sum(map(length, request.messages))
+        load_soon()
         try:
             async with model_request_stream(
                 self._model,
