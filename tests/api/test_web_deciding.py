@@ -107,6 +107,27 @@ async def test_a_long_text_that_streamed_comes_whole_in_pieces(here: Place) -> N
         assert max(map(len, pieces)) <= 4_000
 
 
+async def test_nobody_is_at_work_in_a_run_whose_process_is_gone(here: Place) -> None:
+    gate = Gate()
+    owner = await here.engine(says("Once upon", " a time.", gate=gate, after=1))
+    run = await owner.start(TALK, "tell")
+    await gate.reached()
+    async with page_of(await here.engine()) as page:
+        events = page.events(f"/api/runs/{run.id}/events")
+        standings = []
+        async with contextlib.aclosing(events):
+            async for name, value, _ in events:
+                if name != "status":
+                    continue
+                standings.append(value)
+                if value["is_busy"]:
+                    await owner.close()
+                elif "no process runs it" in value["doing"]:
+                    break
+        assert standings[0]["is_busy"]
+        assert standings[-1]["status"] == "running"
+
+
 async def test_words_take_up_a_run_that_no_process_runs(here: Place) -> None:
     first = await here.engine("Hello.")
     chat = await first.start("role:dude", "Hi")

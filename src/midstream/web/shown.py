@@ -17,6 +17,7 @@ from midstream.views.graph import graph_of
 from midstream.views.graph_layout import picture_of
 from midstream.views.graph_marks import marks_of
 from midstream.views.run_status import (
+    NOBODY_RUNS_IT,
     STANDS_STILL,
     asked,
     doing_of,
@@ -94,7 +95,8 @@ def run_shown(
 
     `is_past`: as it once was; nothing can be said to it. `is_stalled`: its journal is out of reach.
     """
-    is_still = is_past or is_stalled
+    is_left = not (is_past or run.is_over or run.is_parked or info.is_running or until_of(run))
+    is_still = is_past or is_stalled or is_left
     spent = costs(run.usage.requests)
     rows = [
         [
@@ -107,9 +109,9 @@ def run_shown(
     shown: dict[str, Any] = clean(
         {
             "seq": run.seq,
-            "doing": STANDS_STILL if is_stalled else doing_of(run),
+            "doing": STANDS_STILL if is_stalled else NOBODY_RUNS_IT if is_left else doing_of(run),
             "until": until_of(run),
-            "enter": "" if is_still else what_enter_does(run),
+            "enter": "" if is_past or is_stalled else what_enter_does(run),
             "is_busy": not is_still and not run.is_over and is_at_work(run),
             "mode": mode,
             "model": model,

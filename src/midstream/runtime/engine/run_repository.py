@@ -55,11 +55,9 @@ class WorkspaceRuns:
         unless `keeps_files`, or where nothing can be recorded.
         """
         is_chat = _is_chat(machine)
+        store, now = self._engine.store, self._engine.world.clock.now()
         undone = await undo(
-            *(self._engine.store, machine.run.id, machine.stop),
-            now=self._engine.world.clock.now(),
-            at=at,
-            keeps_files=keeps_files,
+            store, machine.run.id, machine.stop, now=now, at=at, keeps_files=keeps_files
         )
         made = undone.made
         if undone.problem:
