@@ -318,7 +318,7 @@ class Waiting:
         self.stop: asyncio.Event | None = None
         self.changing: Callable[..., Coroutine[Any, Any, None]] | None = None
         self.streamed = ""
-        self.has_calls = False
+        self.calls: list[str] = []
         self.stopped_at = 0.0
         self.is_cut_off = False
 
@@ -331,7 +331,7 @@ class Waiting:
         assert self.listener is not None
         if calling:
             self.listener.calling("look")
-            self.has_calls = True
+            self.calls.append("look")
         self.listener.text(text)
         self.streamed += text
 
@@ -341,8 +341,15 @@ class Waiting:
         calls = (open_call.call for open_call in run.visit.turn.calls)
         return next(call.id for call in calls if call.arguments.get("n") == self.what[2])
 
+    @property
+    def calling(self) -> str:
+        """Return which tools it has begun to ask for: the last eight."""
+        names = self.calls[-8:]
+        return ", ".join(["...", *names] if len(names) < len(self.calls) else names)
+
     def shown(self, key: EffectKey) -> Shown:
-        return Shown(key=key, text=self.streamed, has_calls=self.has_calls)
+        has_calls = bool(self.calls)
+        return Shown(key=key, text=self.streamed, has_calls=has_calls, calling=self.calling)
 
 
 def named(run: Run, effect: AnyEffect) -> tuple[Json, ...]:

@@ -191,7 +191,7 @@ class AnyOrder(RuleBasedStateMachine):
             if not isinstance(fact, ReplyShown):
                 return
             (key,) = [e.key for e in pending(shadow.run) if isinstance(e, AskModel)]
-            shadow.feed(ReplyCheckpoint(key=key, text=fact.text))
+            shadow.feed(ReplyCheckpoint(key=key, text=fact.text, calling=fact.calling))
 
     async def settle(self) -> None:
         """Let everything that can happen now happen."""
@@ -493,6 +493,7 @@ class AnyOrder(RuleBasedStateMachine):
                 error=error.what,
                 hint=error.hint,
                 shown=waiting.streamed,
+                calling=waiting.calling,
                 is_broken=bool(waiting.streamed),
             )
         else:
