@@ -46,6 +46,20 @@ async def test_of_two_lines_typed_at_once_to_a_chat_that_waits_the_second_interr
         assert handled == ["answer", "answer", "interrupt"]
 
 
+async def test_a_mention_of_no_file_is_said_and_the_line_is_sent_all_the_same(
+    tmp_path: Path,
+) -> None:
+    async with scene(tmp_path, "Which picture?", "Fine.") as made:
+        await made.type("@nope.png what is this")
+        assert "No such file here: nope.png. Your words went as they are." in made.ui.said
+        [machine] = made.engine.machines()
+        await machine.settled()
+        assert made.model.requests[-1].messages[-1].text == "@nope.png what is this"
+        said = len(made.ui.said)
+        await made.type("@dataclass and @types/node")
+        assert not any("No such file" in line for line in made.ui.said[said:])
+
+
 async def test_a_line_right_behind_a_command_goes_where_the_command_led(tmp_path: Path) -> None:
     async with scene(tmp_path, says("Ada works", gate=Gate()), "Ada heard.") as made:
         async with asyncio.TaskGroup() as group:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from deadline import DEADLINE_S
 
-from midstream.app.file_mentions import FileMentions
+from midstream.app.file_mentions import FileMentions, missing
 from midstream.system import workspace_files
 
 
@@ -47,3 +47,31 @@ async def test_where_nothing_is_there_nothing_is_found(tmp_path: Path) -> None:
     await mentioning.close()
 
     assert set(found) == {()}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("@nope.png what is this", ("nope.png",)),
+        ("look (@src/nope.py), then @nope.png. And @nope.png!", ("src/nope.py", "nope.png")),
+        ('see @"two words.txt"', ("two words.txt",)),
+        ("@./nope and @src/app.py", ("./nope",)),
+        ("@src/app.js", ("src/app.js",)),
+        ("@there.md @src @src/ @./src", ()),
+        ("ada@example.com, @ada, @example.com, <ada@host.py>", ()),
+        (
+            "@property\n@dataclass\n@pytest.fixture\n@functools.cache\n@app.get('/x.json')\ndef f():",
+            (),
+        ),
+        ("npm i @types/node @types/bn.js @babel/core@7.1.0", ()),
+        ("@coder @reviewers/tests @3 @ @.", ()),
+    ],
+)
+def test_only_what_looks_like_a_file_is_missed(
+    tmp_path: Path, text: str, found: tuple[str, ...]
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "app.py").touch()
+    (tmp_path / "there.md").touch()
+
+    assert missing(text, tmp_path) == found

@@ -1,12 +1,16 @@
-"""What an `@` in a line may go on as: files and folders of the workspace, by their names alone."""
+"""Files and folders of the workspace behind an `@`, by their names alone: what a word may go on as, and
+which of those in a line are not there.
+"""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
-from pathlib import Path
+from itertools import islice
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from midstream.core.mentions import asked_for, best, mention_of
+from midstream.core.mentions import asked_for, best, mention_of, mentioned
 from midstream.system.offloop import in_thread
 
 if TYPE_CHECKING:
@@ -16,6 +20,12 @@ SHOWN: Final = 12
 _SOON_S: Final = 0.02
 _AGAIN_S: Final = 0.1
 _IN_ALL_S: Final = 5.0
+_MOST_LOOKED_AT: Final = 200
+_SUFFIXES: Final = (
+    *(".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg", ".pdf"),
+    *(".txt", ".csv", ".tsv", ".log", ".ini", ".cfg", ".ipynb"),
+)
+"""How files end that are in no language; decorators (`@pytest.fixture`) end otherwise."""
 
 
 class FileMentions:
@@ -56,6 +66,38 @@ class FileMentions:
         """Look no more."""
         if self._files is not None:
             await self._files.close()
+
+
+def missing(text: str, workspace: Path) -> tuple[str, ...]:
+    """Return the paths a text mentions that look like a file's and lead to nothing, each once.
+
+    Decorators, scopes of npm (`@types/node`) and names of people look like none.
+    """
+    found = (path for _, _, path in islice(mentioned(text), _MOST_LOOKED_AT))
+    return tuple(dict.fromkeys(path for path in found if _is_missing(path, workspace)))
+
+
+def _is_missing(path: str, workspace: Path) -> bool:
+    if not _is_like_a_file(path):
+        return False
+    try:
+        if os.path.lexists(workspace / Path(path).expanduser()):
+            return False
+        # `@types/bn.js` is a package; in a folder that is there it is a file.
+        first = PurePosixPath(path).parts[0]
+        return not (path.endswith(".js") and "/" in path and not (workspace / first).is_dir())
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def _is_like_a_file(path: str) -> bool:
+    from midstream.codemap.source_files import OTHER, language_of
+
+    if mention_of(path) != f"@{path}" and " " not in path:
+        return False  # `@app.get('/x.json')`
+    if path.startswith(("./", "../")):
+        return True
+    return PurePosixPath(path).suffix.lower() in _SUFFIXES or language_of(path) != OTHER
 
 
 def _of(workspace: Path) -> "WorkspaceFiles":

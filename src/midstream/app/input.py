@@ -1,21 +1,35 @@
 """Words on their way to a run, the lines that wait there, and the questions a person sees meanwhile."""
 
 from collections.abc import Collection, Sequence
+from functools import partial
+from typing import Final
 
 import msgspec
 
 from midstream.app.background_runs import Background
 from midstream.app.chats import Chats
+from midstream.app.file_mentions import missing
 from midstream.app.run_sentences import way_past
 from midstream.app.switching import Switching
 from midstream.app.ui import Submitted
 from midstream.core.question import Question
-from midstream.core.routing import Destination, Returned, Route, Unclear, route, screen_id
+from midstream.core.routing import (
+    Destination,
+    Returned,
+    Route,
+    Unclear,
+    addressees,
+    route,
+    screen_id,
+)
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.ports import Machine, Receipt
+from midstream.system.offloop import in_thread
 from midstream.views.run_status import Waiting, asked, kept, waiting, what_addressing_does
+
+_SHOWN_FILES: Final = 3
 
 
 class NotSent(UserMistake):
@@ -95,6 +109,7 @@ class Input:
                 if not isinstance(found, Destination):
                     return not_sent(found)
                 to = found
+            unknown = await self._unknown_files(to.text, machine)
             receipt = await machine.say(to, policy=policy, source=self._source)
         if not _is_taken(machine, receipt):
             way_out = way_past(machine.run, to)
@@ -103,6 +118,8 @@ class Input:
         self._background.say_stored(machine, receipt)
         if receipt.handling != "reject" and receipt.input_id not in machine.run.inbox.lines:
             self._sent.setdefault(machine.run.id, {})[receipt.input_id] = to.line
+        if unknown:
+            self._ui.say(unknown, kind="note")
         self._ui.refresh()
         return Submitted(kind="taken")
 
@@ -117,10 +134,27 @@ class Input:
             to = route(text, machine.run, seen=(), is_new=True)
             if not isinstance(to, Destination):
                 raise UserMistake(not_sent(to).reason)
+            unknown = await self._unknown_files(to.text, machine)
             receipt = await machine.say(to, policy=policy, source=self._source)
         if not _is_taken(machine, receipt):
             raise UserMistake(receipt.reason)
+        if unknown:
+            self._ui.say(unknown, kind="note")
         self._ui.refresh()
+
+    async def _unknown_files(self, text: str, machine: Machine) -> str:
+        """Return what is said of files that words mention and that are not there, "" mostly."""
+        if "@" not in text or self._switching.runs.is_watched(machine):
+            return ""  # the files of a watched run may be elsewhere
+        workspace = self._switching.runs.parts.engine.world.workspace
+        paths = await in_thread(partial(missing, text, workspace))
+        named = addressees(machine.run)
+        unknown = [path for path in paths if path not in named]
+        if not unknown:
+            return ""
+        more = f" and {len(unknown) - _SHOWN_FILES} more" if len(unknown) > _SHOWN_FILES else ""
+        them = f"{', '.join(unknown[:_SHOWN_FILES])}{more}"
+        return f"No such file here: {them}. Your words went as they are."
 
     def waiting(self) -> tuple[Waiting, ...]:
         """Return the lines of the active run that were taken and not yet delivered, the oldest first."""
