@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browser_page_kit import DESK, HOLDS_WIDTH, PHONE, begin, decide, page_of, say, take_line
@@ -303,6 +304,30 @@ def test_what_a_model_writes_is_drawn_as_it_was_meant(tmp_path: Path) -> None:
         assert texts("pre") == ["make  all"]
         assert texts("> ul > li") == ["1.first", "☑done\nThe end."]
         assert page.value(HOLDS_WIDTH)
+
+        # Nothing is hidden, however little there is of it yet.
+        def drawn(of: str) -> Any:
+            return page.value(
+                "import('/static/markdown.js').then(({draw}) =>"
+                f" {of}.map((text) => draw(document.createElement('div'), text).textContent))"
+            )
+
+        shown = {
+            "# ": "#",
+            "# C#": "C#",
+            "## both ##": "both",
+            "```ls``` lists": "``ls`` lists",
+            "```\nls\n```\n": "ls",
+            "```\nls\n```and more": "ls\n```and more",
+        }
+        assert drawn(json.dumps(list(shown))) == list(shown.values())
+        assert drawn("[5001, 20000].map((most) => '# a\\n'.repeat(most))") == [
+            "# a\n" * most for most in (5001, 20_000)
+        ]
+        # Whoever wants a page to stand still writes what takes the square of its length.
+        hostile = (("# a", " "), ("# a", "#"), ("a|b\n", " "), ("a|b\n-", " "), ("http://a", "!"))
+        whole = [f"{begun}{more * 200_000}x|" for begun, more in hostile]
+        assert all(drawn(json.dumps(whole)))
 
         # What was said on another day has the day, in the list of runs, too.
         page.until("document.querySelector('#run-list time')")

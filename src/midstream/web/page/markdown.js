@@ -7,11 +7,10 @@
 
 import { el, linked, put } from "./text.js";
 
-const FENCE = /^(\s*)(`{3,}|~{3,})\s*([^`\s]*)/;
+const FENCE = /^(\s*)(`{3,}(?=[^`]*$)|~{3,})/;
 const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
-const HEADING = /^(#{1,6})\s+(.*?)\s*#*$/;
+const HEADING = /^(#{1,6})\s+(?=\S)(.*)$/;
 const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
-const UNDER_HEAD = /^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
 const QUOTE = /^ {0,3}> ?/;
 const MOST_BLOCKS = 5000;
 const DEEPEST = 5;
@@ -25,8 +24,7 @@ function blocksOf(text) {
   for (const line of text.replaceAll("\r\n", "\n").split("\n")) {
     if (fence) {
       open.lines.push(line);
-      const mark = line.match(FENCE)?.[2];
-      if (mark?.startsWith(fence) && line.trim() === mark) fence = open = null;
+      if (closes(line, fence)) fence = open = null;
     } else if (FENCE.test(line)) {
       begin("code", line);
       fence = line.match(FENCE)[2];
@@ -53,12 +51,13 @@ function blocksOf(text) {
     } else if (open?.kind === "words" || (open?.kind === "table" && line.includes("|"))) open.lines.push(line);
     else begin("words", line);
   }
-  if (blocks.length > MOST_BLOCKS) return [{ kind: "words", lines: text.split("\n") }];
+  if (blocks.length > MOST_BLOCKS) return [{ kind: "words", text }];
   return blocks.map(({ kind, lines }) => ({ kind, text: lines.join("\n").trimEnd() }));
 }
 
+const closes = (line, fence) => line.trim().startsWith(fence) && !line.trim().replaceAll(fence[0], "");
 const cellsOf = (row) => row.trim().replace(/^\||(?<!\\)\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
-const isUnderHead = (line, names) => line.includes("|") && UNDER_HEAD.test(line) && cellsOf(line).length === cellsOf(names).length;
+const isUnderHead = (line, names) => line.includes("|") && cellsOf(line).every((cell) => /^:?-+:?$/.test(cell)) && cellsOf(line).length === cellsOf(names).length;
 
 // Stars and lines within a word are part of it: `2*3*4`, `__init__`.
 const INLINE = /(`[^`\n]+`)|\*\*(?=\S)([^*\n]+|[^*\n]*\*[^*\n]+\*[^*\n]*)\*\*|~~([^~\n]+)~~|(?<![\w*])\*(?=[^\s*])([^*\n]*[^\s*])\*(?![\w*])|(?<![\w_])_(?=[^\s_])([^_\n]*[^\s_])_(?![\w_])/g;
@@ -84,14 +83,14 @@ const DRAWN = {
   code(text) {
     const lines = text.split("\n");
     const [, indent, mark] = lines[0].match(FENCE);
-    if (lines.length > 1 && lines.at(-1).trim().startsWith(mark)) lines.pop();
+    if (lines.length > 1 && closes(lines.at(-1), mark)) lines.pop();
     const code = lines.slice(1).map((line) => (line.startsWith(indent) ? line.slice(indent.length) : line));
     return el("pre", { tabindex: 0 }, el("code", {}, code.join("\n")));
   },
   heading(text) {
     const [, marks, words] = text.match(HEADING);
     // The page has the first three levels for itself.
-    return el("p", { class: "heading", role: "heading", "aria-level": Math.min(6, marks.length + 3) }, ...inline(words));
+    return el("p", { class: "heading", role: "heading", "aria-level": Math.min(6, marks.length + 3) }, ...inline(words.replace(/(?<=\s)#+$/, "").trimEnd()));
   },
   rule: () => el("hr"),
   quote(text, depth) {

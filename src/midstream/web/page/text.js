@@ -94,7 +94,7 @@ export function linked(text) {
   const parts = [];
   let from = 0;
   for (const found of text.matchAll(ADDRESS)) {
-    const address = found[0].replace(/[.,;:!?)'*_]+$/, "");
+    const address = found[0].replace(/(?<![.,;:!?)'*_])[.,;:!?)'*_]+$/, "");
     const next = text[found.index + found[0].length] ?? " ";
     if (next > "\x7e" || next === "\\" || !URL.canParse(address)) continue;
     const { username, password } = new URL(address);
