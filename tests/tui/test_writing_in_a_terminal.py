@@ -143,6 +143,18 @@ def test_a_command_that_went_well_and_printed_nothing_offers_nothing(screen: Scr
     assert editor_line(screen) == "›"
 
 
+def test_a_change_of_folder_says_that_it_does_not_last(screen: Screen) -> None:
+    screen.type("!cd / && true" + ENTER)
+    screen.wait_for("[exit code 0]")
+    screen.settle()
+    assert "shell of its own" not in screen.text()
+    screen.type("!cd /" + ENTER)
+
+    screen.wait_for(
+        "┆ [each !command has a shell of its own: the next one starts in the workspace]"
+    )
+
+
 def test_output_comes_as_it_is_made_and_esc_ends_the_command(screen: Screen) -> None:
     screen.type("/busy" + ENTER)
     screen.type("!echo first; printf half; exec sleep 1000" + ENTER)

@@ -5,6 +5,7 @@ like that of a long paste: it can be looked at, deleted and sent, or not.
 """
 
 import asyncio
+import re
 from collections.abc import Coroutine
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from midstream.tui.themes import ACCENT, MUTED
 
 MARK: Final = "┆ "
 _SHOWN_COMMAND: Final = 40
+_ONLY_CD: Final = re.compile(r"(?:cd|pushd|popd)(?:\s[^;&|\n]*)?\Z")
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -114,6 +116,8 @@ class OwnShell:
         self.offer = self._last if ended.lines or ended.words != "exit code 0" else None
         if ended.words != "exit code 0" or not ended.lines:
             self._told(ended.words)
+        if _ONLY_CD.match(command):
+            self._told("each !command has a shell of its own: the next one starts in the workspace")
 
     def _hear(self, lines: tuple[str, ...], open: str) -> None:
         self._open = open
