@@ -255,6 +255,9 @@ async def test_commands_are_offered_and_done(work: Path) -> None:
         assert "gpt-4o-mini" in editor.text()
         await editor.prompt(session, "/rename my session")
         assert editor.told("session_info_update")[-1]["title"] == "my session"
+        await editor.prompt(session, "/rename")
+        assert "The name is missing." in editor.text()
+        assert editor.told("session_info_update")[-1]["title"] == "my session"
         await editor.prompt(session, "/nothing at all")
         assert "There is no command /nothing" in editor.text()
 

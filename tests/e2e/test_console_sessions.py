@@ -373,6 +373,20 @@ async def test_a_name_that_would_not_do_is_refused(tmp_path: Path, name: str, wh
         assert why in back.reason
 
 
+async def test_rename_alone_says_the_name_and_only_a_dash_removes_it(tmp_path: Path) -> None:
+    async with scene(tmp_path, "They swim.") as made:
+        await said(made, "tell me about fish")
+        for line in ("/rename", "/rename -"):
+            assert "has no name yet" in (await made.type(line)).reason
+        await made.type("/rename zoo")
+        await made.type("/rename")
+        [machine] = made.engine.machines()
+        assert machine.run.name == "zoo"
+        assert made.ui.said[-1].startswith("It is called “zoo”: ")
+        await made.type("/rename -")
+        assert machine.run.name == ""
+
+
 async def test_before_the_first_line_there_is_nothing_to_name_or_compact(tmp_path: Path) -> None:
     async with scene(tmp_path) as made:
         for line in ("/rename zoo", "/compact"):

@@ -9,6 +9,7 @@ from midstream.api.controls import Controls
 from midstream.api.run_handle import RunHandle
 from midstream.language.errors import UserMistake, did_you_mean
 from midstream.safety.sanitize import sanitized
+from midstream.views.listing import NO_NAME
 from midstream.views.transcript import fenced
 
 _WIDTH: Final = 100
@@ -71,8 +72,10 @@ async def done(
             await say(await _cost(controls, run.id))
         case "undo":
             await undo()
+        case "rename" if not argument:
+            raise UserMistake("The name is missing.", hint=f"/rename {NO_NAME} removes it.")
         case "rename":
-            await run.rename(argument)
+            await run.rename("" if argument == NO_NAME else argument)
     return None
 
 

@@ -23,6 +23,7 @@ from midstream.views.cells import one_line
 from midstream.views.listing import (
     ACTIVE,
     MAX_NAME,
+    NO_NAME,
     Standing,
     Summary,
     chat_rows,
@@ -199,7 +200,9 @@ class Chats:
         if kept.damaged:
             raise UserMistake(f"That chat is damaged: {kept.damaged}.", hint="midstream runs")
         if kept.summary.is_over:
-            raise UserMistake(f"That chat has ended ({kept.summary.status}).", hint=FORK)
+            raise UserMistake(
+                f"That chat has ended ({kept.summary.status}).", hint=FORK
+            )
         if kept.owner:
             await self._background.attach(kept.id)
         else:
@@ -282,9 +285,18 @@ class Chats:
     # --- the active chat ------------------------------------------------------------------------
 
     async def rename(self, name: str) -> None:
-        """Give the active run a name; "" takes it away."""
+        """Give the active run a name; "-" takes it away, "" says which it is."""
         machine = self._active()
         name = one_line(name)
+        if name in ("", NO_NAME) and not machine.run.name:
+            raise UserMistake("This one has no name yet.", hint="/rename NAME gives it one.")
+        if not name:
+            ways = f"/rename NAME changes that, /rename {NO_NAME} removes it."
+            self._ui.say(f"It is called “{machine.run.name}”: {ways}", kind="note")
+            return
+        if name == NO_NAME:
+            await machine.rename("")
+            return
         if len(name) > MAX_NAME:
             raise UserMistake(
                 f"A name has at most {MAX_NAME} characters, this one {len(name)}.",
@@ -302,8 +314,6 @@ class Chats:
                 f"The run {short} is called {taken.summary.name!r} already.",
                 hint="Choose another name.",
             )
-        if not name and not machine.run.name:
-            raise UserMistake("The name is missing.", hint="/rename NAME")
         await machine.rename(name)
 
     async def compact(self, note: str) -> None:

@@ -197,6 +197,8 @@ _NARROW = 72
 _LEAST_TITLE = 24
 
 MAX_NAME = 60
+NO_NAME = "-"
+"""What is typed in the place of a name to take it away."""
 
 
 def title_of(summary: Summary) -> str:

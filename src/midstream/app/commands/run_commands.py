@@ -167,7 +167,7 @@ async def _sessions(session: Session, argument: str) -> None:
         session.ui.say("\n".join(await session.chats.lines()))
 
 
-@command("rename", "give this chat or run a name", arguments="NAME")
+@command("rename", "give this chat or run a name", arguments="[NAME | -]")
 async def _rename(session: Session, argument: str) -> None:
     await session.chats.rename(argument)
 
