@@ -203,6 +203,22 @@ async def test_a_run_of_another_console_is_attached_answered_and_detached(tmp_pa
         assert [fact.answer for fact in owner.ui.of(e.QuestionAnswered)] == ["the second"]
 
 
+async def test_attaching_to_a_run_that_has_ended_says_where_to_read_what_it_did(
+    tmp_path: Path,
+) -> None:
+    store = MemoryStore()
+    async with scene(tmp_path / "a", "Good.", store=store.beside()) as owner:
+        await owner.type("/workflow review")
+        await owner.ui.until("run_finished")
+        id = owner.engine.machines()[0].id
+    async with scene(tmp_path / "b", store=store.beside()) as other:
+        refused = await other.type(f"/attach {id[:4]}")
+    assert refused.reason == (
+        f"Run {id} has ended. `midstream show {id}` says how it ended, `midstream events {id}` what it "
+        f"did, and `midstream fork {id}` goes on from an earlier point of it."
+    )
+
+
 async def test_a_run_whose_process_dies_while_it_is_watched_goes_on_here(tmp_path: Path) -> None:
     store = MemoryStore()
     dying = store.beside()

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from functools import partial
 
 from midstream.app.run_sentences import (
-    FORK,
+    after_its_end,
     kept_line,
     left_words,
     listed_line,
@@ -262,7 +262,7 @@ class Background:
         elif machine is None:
             await self.come_to(id, choice, unsuspends=True)
         elif machine.run.is_over:
-            raise UserMistake(f"Run {id} has ended.", hint=FORK)
+            raise UserMistake(f"Run {id} has ended.", hint=after_its_end(id))
         elif choice == "stop":
             is_active = machine is self._switching.active() and not machine.run.is_chat
             await (self._switching.stop_workflow() if is_active else machine.stop())
@@ -279,7 +279,7 @@ class Background:
             assert kept is not None, "a run that was found is kept"
             if not kept.owner:
                 hint = (
-                    FORK
+                    after_its_end(id)
                     if kept.summary.is_over
                     else f"/resume {self._runs.short(id)} goes on with it."
                 )
@@ -287,7 +287,7 @@ class Background:
                 raise UserMistake(f"Run {id} {how}.", hint=hint)
             machine = await self._runs.watch(id, partial(self._owned, id))
         if machine.run.is_over:
-            raise UserMistake(f"Run {id} has ended.", hint=FORK)
+            raise UserMistake(f"Run {id} has ended.", hint=after_its_end(id))
         await self._switching.turn_to(machine)
 
     async def detach(self) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from midstream.app.background_runs import Background
 from midstream.app.full_window import SUMMARISES
-from midstream.app.run_sentences import FORK
+from midstream.app.run_sentences import after_its_end
 from midstream.app.switching import Switching
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.ports import Machine
@@ -201,7 +201,7 @@ class Chats:
             raise UserMistake(f"That chat is damaged: {kept.damaged}.", hint="midstream runs")
         if kept.summary.is_over:
             raise UserMistake(
-                f"That chat has ended ({kept.summary.status}).", hint=FORK
+                f"That chat has ended ({kept.summary.status}).", hint=after_its_end(kept.id)
             )
         if kept.owner:
             await self._background.attach(kept.id)

@@ -19,7 +19,13 @@ _SHORT: Final = 4
 _FIRST: Final = 40
 """Characters of a chat's first words that are shown."""
 
-FORK = "/fork goes on from an earlier point of the active run, midstream fork of any."
+
+def after_its_end(id: str) -> str:
+    """Return what can be done with a run that has ended, as sentences."""
+    return (
+        f"`midstream show {id}` says how it ended, `midstream events {id}` what it did, and "
+        f"`midstream fork {id}` goes on from an earlier point of it."
+    )
 
 
 def found_as(machine: Machine) -> str:
