@@ -1,5 +1,7 @@
 """A turn of a run: from words that are said to where only a person can move it on."""
 
+import asyncio
+
 from api_kit import TALK, Place, here, place
 from support.pictures import png
 
@@ -94,3 +96,18 @@ async def test_a_picture_of_a_program_stands_in_words_as_its_mark(here: Place) -
     assert info is not None
     assert info.kind == "chat"
     assert await engine.info("nosuchrun") is None
+
+
+async def test_a_turn_that_is_cancelled_while_it_is_entered_listens_no_more(here: Place) -> None:
+    engine = await here.engine("Hello.")
+    run = await engine.start("role:dude", "hello")
+    await run.settled()
+    before = asyncio.all_tasks()
+
+    entering = asyncio.ensure_future(run.turn().__aenter__())
+    await asyncio.sleep(0)
+    entering.cancel()
+    await asyncio.wait((entering,))
+
+    assert entering.cancelled()
+    assert asyncio.all_tasks() == before

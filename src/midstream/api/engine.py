@@ -12,7 +12,7 @@ them: those that had not ended go on where another engine, or a console, resumes
 import asyncio
 import base64
 import hashlib
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
@@ -44,7 +44,7 @@ from midstream.runtime.python_workflow import Workflow
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.runtime.storage import KeptRun, Place, is_served, walk
 from midstream.safety.capability import PermissionMode
-from midstream.system.offloop import in_thread
+from midstream.system.offloop import in_thread, over, to_its_end
 from midstream.views.listing import Standing
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Begun(Generic[T]):
     def __init__(
         self,
         begin: Callable[[], Awaitable[T]],
-        leave: Callable[[T, type[BaseException] | None], Awaitable[None]],
+        leave: Callable[[T, type[BaseException] | None], Coroutine[Any, Any, None]],
     ) -> None:
         self._begin = begin
         self._leave = leave
@@ -126,7 +126,7 @@ class Begun(Generic[T]):
         return made
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        await self._leave(self._made.pop(), kind)
+        await to_its_end(self._leave(self._made.pop(), kind), _ENDS_S)
 
 
 def _require_asyncio() -> None:
@@ -139,17 +139,17 @@ def _require_asyncio() -> None:
         ) from None
 
 
-async def _held(begin: Awaitable[T], leave: Callable[[T], Awaitable[None]]) -> T:
+async def _held(begin: Awaitable[T], leave: Callable[[T], Coroutine[Any, Any, None]]) -> T:
     """Return what has begun. Cancelled meanwhile, it is left once it has: nobody else holds it."""
     beginning = asyncio.ensure_future(begin)
     try:
         return await asyncio.shield(beginning)
     except asyncio.CancelledError:
-        await asyncio.wait((beginning,), timeout=_BEGINS_S)
+        await over(beginning, _ENDS_S)
         if not beginning.done():
             beginning.cancel()
         elif not beginning.cancelled() and beginning.exception() is None:
-            await leave(beginning.result())
+            await to_its_end(leave(beginning.result()), _ENDS_S)
         raise
 
 
@@ -223,7 +223,7 @@ def open(
             return await asyncio.shield(making)
         except asyncio.CancelledError:
             # Its thread goes on and opens the journal all the same: somebody has to close that.
-            await asyncio.wait((making,))
+            await over(making)
             if not making.cancelled() and making.exception() is None:
                 await making.result().close()
             raise
@@ -540,12 +540,7 @@ class Engine:
 
         Cancelled, it goes on to its end, and raises only then: half an engine would hold the journal.
         """
-        closing = asyncio.ensure_future(self._closed())
-        try:
-            await asyncio.shield(closing)
-        except asyncio.CancelledError:
-            await asyncio.wait((closing,))
-            raise
+        await to_its_end(self._closed())
 
     async def facts(self, id: str, since: int = 0, limit: int | None = None) -> list[Envelope]:
         """Return a run's facts after number `since`, in order, each with its number and time.
@@ -682,8 +677,8 @@ _KEYED: Final = 16
 
 _FIRST_FACT_S: Final = 0.25
 
-_BEGINS_S: Final = 5.0
-"""Seconds that what begins may still take once its block was cancelled."""
+_ENDS_S: Final = 5.0
+"""Seconds that what a block begins or ends may still take once that was cancelled."""
 
 
 def _script(handlers: Mapping[str, Handler]) -> ScriptHandlers:

@@ -43,7 +43,11 @@ class Turn:
 
     async def __aenter__(self) -> "Turn":
         self._reading = asyncio.create_task(self._read(), name=f"turn of {self._machine.id}")
-        await asyncio.sleep(0)  # by then it has subscribed: nothing that is said now is missed
+        try:
+            await asyncio.sleep(0)  # by then it has subscribed: nothing that is said now is missed
+        except asyncio.CancelledError:
+            await self.__aexit__()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

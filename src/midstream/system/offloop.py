@@ -5,6 +5,7 @@ would hang the exit.
 """
 
 import asyncio
+import contextlib
 import threading
 import time
 import weakref
@@ -103,6 +104,35 @@ class Timeout:
         self._left_s -= min(now - self._asked_at, self._part_s)
         self._asked_at = now
         return max(0.0, min(self._left_s, self._part_s))
+
+
+async def over(work: "asyncio.Future[Any]", within_s: float | None = None) -> None:
+    """Return once some work has ended, or so many seconds are over. What cancels the wait is dropped.
+
+    For one who has been cancelled and raises that afterwards: a scope of anyio cancels it at every step.
+    """
+    ends_at = None if within_s is None else time.monotonic() + within_s
+    while not work.done():
+        left_s = None if ends_at is None else ends_at - time.monotonic()
+        if left_s is not None and left_s <= 0:
+            return
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait((work,), timeout=left_s)
+
+
+async def to_its_end(work: Coroutine[Any, Any, T], within_s: float | None = None) -> T:
+    """Return what some work comes to. Cancelled, it goes on, for so many seconds, before that is raised.
+
+    Raises:
+        Exception: whatever `work` raised.
+    """
+    doing = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await over(doing, within_s)
+        doing.cancel()
+        raise
 
 
 async def cancel_all(*tasks: "asyncio.Future[Any] | None") -> None:
