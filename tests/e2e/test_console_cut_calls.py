@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from console_kit import chatting, console
 from pipes_kit import checkpointed
-from screen import ESC
+from screen import CTRL_D, ESC
 from support.openai_server import Call, Gate, Reply
 
 MODEL = ("--model", "openai:gpt-4o-mini")
@@ -55,6 +55,26 @@ def test_a_call_cut_by_esc_is_told_when_the_chat_goes_on(tmp_path: Path) -> None
         screen.wait_for("Once more.")
         heard = [message["content"] for message in server.requests[1]["messages"][1:]]
         assert heard[:2] == ["make it", MARK]
+
+
+@pytest.mark.parametrize("text", ["I make it.", ""], ids=["after words", "alone"])
+@pytest.mark.parametrize("way", [CTRL_D, signal.SIGTERM], ids=["Ctrl-D", "SIGTERM"])
+def test_a_call_cut_by_leaving_is_told_before_the_console_is_gone(
+    tmp_path: Path, way: str | signal.Signals, text: str
+) -> None:
+    with chatting([held(text)], tmp_path, *MODEL) as (screen, _):
+        screen.type("make it\r")
+        screen.wait_for("is writing a call of write_file")
+        if isinstance(way, signal.Signals):
+            screen.kill(way)
+        else:
+            screen.type(way)
+        screen.wait_exit()
+        lines = [line for line in screen.scrollback() if line]
+    at = lines.index("› make it")
+    told = ["▌ dude", *filter(None, [text]), f"▌ {MARK}"]
+    assert lines[at + 1 : at + 1 + len(told)] == told
+    assert "is kept where it stopped" in lines[at + 1 + len(told)]
 
 
 def test_a_call_cut_by_a_crash_is_told_when_the_chat_goes_on(tmp_path: Path) -> None:

@@ -44,7 +44,8 @@ from midstream.views.calls_in_words import beginning, call_words, fields_words, 
 
 def responded(of: RunMemory, fact: e.AgentResponded) -> list[Block]:
     """Tell a reply."""
-    of.speech(fact.branch, fact.agent).shown = []
+    said = of.speech(fact.branch, fact.agent)
+    said.shown, said.calling = [], ""
     of.place(fact.branch).cut = ""
     found = _thought_out(of, fact.branch, fact.agent)
     label = of.label(fact.branch)
@@ -92,7 +93,7 @@ def cut(
     `calling` the tools it was asking for.
     """
     said = of.speech(branch, agent)
-    shown, said.shown = "".join(said.shown), []
+    shown, said.shown, said.calling = "".join(said.shown), [], ""
     # What was on the screen stays in view, even if the run knew of less of it.
     kept = shown if len(shown) > len(partial) else partial
     if not (kept.strip() or calling):

@@ -75,6 +75,10 @@ class EventRenderer:
         """Remember words that were shown as they came, in case they are cut."""
         self._of(run).speech(branch, agent).shown.append(text)
 
+    def calling(self, run: str, branch: str, agent: str, name: str) -> None:
+        """Remember which tool a reply begins to ask for, in case it is cut; "": it asks for none yet."""
+        self._of(run).speech(branch, agent).calling = name
+
     def thought(self, run: str, branch: str, agent: str, text: str) -> None:
         """Remember a piece of a model's reasoning, which may be asked for."""
         said = self._of(run).speech(branch, agent)
@@ -167,8 +171,8 @@ class EventRenderer:
             block
             for of in self._runs.values()
             if of.behind is None
-            for branch, agent in of.speeches
-            for block in agent_events.cut(of, branch, agent)
+            for (branch, agent), said in of.speeches.items()
+            for block in agent_events.cut(of, branch, agent, calling=said.calling)
         ]
 
     def _of(self, run: str) -> RunMemory:

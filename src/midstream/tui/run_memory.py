@@ -112,9 +112,10 @@ class Call(msgspec.Struct, kw_only=True):
 
 
 class Speech(msgspec.Struct):
-    """What an agent has shown of a reply, in pieces, and what it thought before."""
+    """What an agent has shown of a reply, in pieces, which tool it then asks for, and what it thought."""
 
     shown: list[str] = []
+    calling: str = ""
     thought: str = ""
 
 

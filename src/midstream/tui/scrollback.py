@@ -283,6 +283,7 @@ class Scrollback:
                 self._renderer.thought(entry.run, event.branch, event.agent, event.text)
                 self._live.add_thought(entry.run, event.agent, event.text, branch=event.branch)
             case AgentThinking():
+                self._renderer.calling(entry.run, event.branch, event.agent, event.calling)
                 self._live.begin_call(entry.run, event.agent, event.calling, branch=event.branch)
                 if event.status:
                     text = f"{event.status}\n"
