@@ -59,6 +59,14 @@ def recording(file: Path, capfd: pytest.CaptureFixture[str]) -> Path:
     return file
 
 
+def test_the_first_recording_makes_its_folder_and_no_other(workspace: Path, file: Path) -> None:
+    file.parent.rmdir()
+    assert command("rehearse", "shout", "hello", "--record", str(file)) == 0
+    assert file.is_file()
+    assert command("rehearse", "shout", "hello", "--record", "elsewhere/hi.json") == 2
+    assert not (workspace / "elsewhere").exists()
+
+
 def test_a_real_run_is_recorded_and_holds(
     recording: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,7 @@
 """Rehearsals: record one, play one or all, disturb one everywhere. No model is needed to play."""
 
 import asyncio
+import contextlib
 import signal
 import time
 from collections.abc import Iterable, Sequence
@@ -218,10 +219,12 @@ def _refuse_unwritable(file: Path) -> None:
     """Raise before a run is made that could not be written down, or over something else."""
     from midstream.rehearsal.workspace import is_rehearsal
 
-    if not file.absolute().parent.is_dir():
-        raise UserMistake(
-            f"There is no folder {shown_path(file.absolute().parent)}.", hint="Make it first."
-        )
+    folder = file.absolute().parent
+    if folder.name == "rehearsals":
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+    if not folder.is_dir():
+        raise UserMistake(f"There is no folder {shown_path(folder)}.", hint="Make it first.")
     if file.exists() and not is_rehearsal(file):
         raise UserMistake(
             f"{shown_path(file)} is there already, and is no rehearsal.", hint="Name another file."
