@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,10 +16,8 @@ from midstream.app.assembly import Options, Parts, placement_here, trusted
 from midstream.cli.options import COMMON, JOURNALED, read_if_dash, takes, workflow_named
 from midstream.cli.output import FAILED, FINISHED, PARKED, note
 from midstream.cli.output import answer as tell
-from midstream.config.directories import user_state_dir
 from midstream.config.manager import ConfigManager
 from midstream.config.private_files import read_capped, shown_path
-from midstream.config.trust import TrustStore
 from midstream.core import events as e
 from midstream.core.costs import counted
 from midstream.core.notices import Envelope, JournalStalled
@@ -129,38 +126,21 @@ def _detached_elsewhere(
     push: str,
 ) -> int:
     """Begin a run of a repository, with that commit's own workflows, and leave it to workers."""
-    from midstream.runtime.places import folder_of, place_of
-    from midstream.runtime.state_machine import new_run_id
-    from midstream.system.checkout import source_named
-    from midstream.system.repository import require_branch
+    from midstream.app.commit_folder import CommitFolder
 
-    if push:
-        require_branch(push)
-    state = user_state_dir(os.environ)
-    source = source_named(repository, options.workspace, state)
-    if source.left_out:
-        left_out = counted(source.left_out, "file")
-        note(
-            f"It begins with the commit {source.commit[:12]}: {left_out} changed here since, left out."
-        )
-    placement = msgspec.structs.replace(
-        placement, host="", repository=source.url, commit=source.commit, push=push
-    )
-    id = new_run_id()
-    folder = folder_of(id, placement, state)
+    placement = msgspec.structs.replace(placement, push=push)
+    folder = CommitFolder(repository, options, placement)
+    if folder.source.left_out:
+        left_out = counted(folder.source.left_out, "file")
+        at = folder.source.commit[:12]
+        note(f"It begins with the commit {at}: {left_out} changed here since, left out.")
 
     async def there(made: Parts) -> str:
-        place = place_of(folder, made.store, placement)
-        made.engine.world = msgspec.structs.replace(made.engine.world, place=place)
-        return await begin(made, placement, id)
+        folder.place_in(made)
+        return await begin(made, folder.placement, folder.id)
 
     try:
-        folder.open()
-        trusts = options.trusts_workspace
-        if trusts is None and TrustStore(state).knows(folder.path, options.workspace):
-            trusts = True  # the same bytes, which a person has trusted here
-        options = msgspec.structs.replace(options, workspace=folder.path, trusts_workspace=trusts)
-        return _detached(options, there)
+        return _detached(folder.open(), there)
     finally:
         folder.remove()
 
