@@ -1,16 +1,25 @@
 """Runs that are begun for workers, and what a run that was let go of is owed."""
 
+import json
+import os
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.memory_pool import MemoryPool
+from support.repositories import checkout, git, head_of, url_of
 from worker_kit import FLOW, engine_on, offered, sleeping
 
 import midstream
+from midstream.config.directories import user_state_dir
+from midstream.config.trust import TrustStore
 from midstream.core.events import RunStarted
-from midstream.language.errors import UserMistake
+from midstream.language.errors import NotTrusted, UserMistake
 from midstream.runtime.engine.hand_over import hand_over
+from midstream.runtime.places import name_of
 from midstream.runtime.storage import Mail, Placement
+from midstream.system.workspace_paths import places_folder
 from midstream.testing.fakes import Gate, JumpingClock, ScriptedModel, asks, define, says
 
 
@@ -140,3 +149,53 @@ async def test_functions_of_a_program_are_in_no_worker(tmp_path: Any) -> None:
     async with opening as engine:
         with pytest.raises(UserMistake, match="built in code"):
             await engine.start(flow, handlers={"go": lambda _: "stop"}, queue="default")
+
+
+async def test_a_repository_needs_a_journal_that_workers_share(tmp_path: Path) -> None:
+    work = checkout(tmp_path)
+    async with midstream.open(work, model="offline", journal=tmp_path / "journal.db") as engine:
+        with pytest.raises(UserMistake, match="of this machine alone"):
+            await engine.start(FLOW | {"workflow_name": "talk"}, "tidy", repository=".")
+
+
+@pytest.mark.usefixtures("shared")
+async def test_a_run_of_a_repository_begins_with_a_commit_that_others_can_get(
+    tmp_path: Path,
+) -> None:
+    work = checkout(tmp_path)
+    flow = FLOW | {"workflow_name": "talk"}
+    async with midstream.open(work, model=ScriptedModel(), journal=":memory:") as engine:
+        run = await engine.start(flow, "tidy", repository=".", queue="slow", key="k")
+        again = await engine.start(flow, "tidy", repository=".", queue="slow", key="k")
+        kept = await engine.local.store.run(run.id)
+        assert kept is not None
+        assert kept.placement is not None
+        assert (kept.owner, kept.placement.host, kept.placement.queue) == ("", "", "slow")
+        placed = Placement(repository=url_of(work), commit=head_of(work))
+        assert kept.summary.workspace == name_of(placed) == run.run.workspace
+        assert (run.is_here, again.id) == (False, run.id)
+
+        git(work, "commit", "--quiet", "--allow-empty", "--message", "Not pushed")
+        with pytest.raises(UserMistake, match="Push it first"):
+            await engine.start(flow, "tidy", repository=".")
+        with pytest.raises(UserMistake, match="nowhere"):
+            await engine.start(flow, "tidy", repository=f"{url_of(work)}@nowhere")
+        assert len(await engine.runs(everywhere=True)) == 1
+    assert list(places_folder(user_state_dir(os.environ)).iterdir()) == []
+
+
+@pytest.mark.usefixtures("shared")
+async def test_what_a_commit_brings_is_used_where_a_person_has_trusted_it(tmp_path: Path) -> None:
+    flow = FLOW | {"workflow_name": "talk", "description": "Talks"}
+    work = checkout(tmp_path, {".midstream/workflows/talk.json": json.dumps(flow)})
+    shutil.rmtree(work / ".midstream")
+    async with midstream.open(work, model=ScriptedModel(), journal=":memory:") as engine:
+        with pytest.raises(NotTrusted):
+            await engine.start("talk", "tidy", repository=".")
+
+    git(work, "checkout", "--quiet", ".midstream")
+    store = TrustStore(user_state_dir(os.environ))
+    store.grant(store.status(work))
+    async with midstream.open(work, model=ScriptedModel(), journal=":memory:") as engine:
+        run = await engine.start("talk", "tidy", repository=".")
+        assert run.run.workflow_name == "talk"

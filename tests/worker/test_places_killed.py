@@ -1,4 +1,5 @@
 """A worker is killed in the middle of a run of a repository; one on another machine goes on with its files.
+A program that left a run to workers follows it.
 
 The programs, git, PostgreSQL and SIGKILL are real; the machines are folders of state.
 """
@@ -17,6 +18,8 @@ import pytest
 from console_kit import changed
 from deadline import DEADLINE_S, wait_until
 from support.repositories import FILES, checkout, contents, git, head_of
+
+import midstream
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are killed with SIGKILL")
 
@@ -162,3 +165,39 @@ def test_a_killed_workers_run_goes_on_with_the_same_bytes(
         assert not there.exists()
         called = machines.said("client", "events", run, "--json").splitlines()
         assert sum('"tool_called"' in line for line in called) == 4
+
+
+MAKE_AND_ASK = {
+    "workflow_name": "make",
+    "description": "Makes a file and asks",
+    "states": [
+        {
+            "name": "start",
+            "tool": "write_file",
+            "arguments": {"path": "made", "content": "made\n"},
+            "next": "asks",
+        },
+        {"name": "asks", "ask": "Is it good?", "next": "stop"},
+        {"name": "stop"},
+    ],
+}
+
+
+async def test_a_program_leaves_a_run_of_a_repository_to_a_worker_and_follows_it(
+    tmp_path: Path, database: Callable[[], str]
+) -> None:
+    work = checkout(tmp_path, {".midstream/workflows/make.json": json.dumps(MAKE_AND_ASK)})
+    journal = database()
+    machines = Machines(tmp_path, journal)
+    with machines.worker("a"):
+        async with midstream.open(work, model="offline", journal=journal, trust=True) as engine:
+            run = await engine.start("make", repository=".", allowed=("write_file",))
+            await run.settled()
+            assert [question.text for question in run.questions] == ["Is it good?"]
+            assert (machines.place("a", run.id) / "made").exists()
+            await run.say("yes")
+            await run.wait()
+            assert (run.status, run.is_here) == ("finished", False)
+    assert not (work / "made").exists()
+    machines.said("client", "fetch", run.id, "--branch", "whole", at=work)
+    assert git(work, "show", "whole:made") == "made"

@@ -31,7 +31,7 @@ from midstream.core.run import definition_of
 from midstream.language.errors import JournalMoved, RunOwned, UserMistake
 from midstream.language.names import Json, Mode, python_file
 from midstream.language.spec import Budget, Definition
-from midstream.runtime.engine.hand_over import hand_over
+from midstream.runtime.engine.hand_over import hand_over, pool_of
 from midstream.runtime.engine.open_run import found, opened
 from midstream.runtime.engine.remote import RemoteMachine
 from midstream.runtime.engine.resume import Choice, is_of_host, mail_taken, take_up
@@ -42,7 +42,7 @@ from midstream.runtime.pictures import kept_picture
 from midstream.runtime.ports import Clock, Model, OpenFiles
 from midstream.runtime.python_workflow import Workflow
 from midstream.runtime.state_machine import WorkflowStateMachine
-from midstream.runtime.storage import KeptRun, Place, is_served, walk
+from midstream.runtime.storage import KeptRun, Place, Placement, is_served, walk
 from midstream.safety.capability import PermissionMode
 from midstream.system.offloop import in_thread, over, to_its_end
 from midstream.views.listing import Standing
@@ -215,6 +215,7 @@ def open(
         return Engine(
             config,
             parts(config, options, model=own, tools=more, clock=clock, open_files=open_files),
+            options,
         )
 
     async def begin() -> Engine:
@@ -238,9 +239,10 @@ class Engine:
     journal: a run belongs to one of them at a time.
     """
 
-    def __init__(self, config: ConfigManager, made: Parts) -> None:
+    def __init__(self, config: ConfigManager, made: Parts, options: Options) -> None:
         self._config = config
         self._parts = made
+        self._options = options
         self.local = made.engine
         self._followed: set[RemoteMachine] = set()
         self._built: dict[str, tuple[Definition, ScriptHandlers]] = {}
@@ -277,6 +279,7 @@ class Engine:
         key: str | None = None,
         source: str = PROGRAM,
         queue: str | None = None,
+        repository: str | None = None,
     ) -> Begun[RunHandle]:
         """Start a run: `run = await engine.start(...)` returns it once its start is journaled.
 
@@ -301,19 +304,28 @@ class Engine:
             source: who starts it and says its input or first line, for the record.
             queue: it begins, and workers that serve the queue of this name (`default`) go on with it; the
                 handle follows it. The journal has to be one that workers share.
+            repository: it begins, and workers on any machine go on with it, in the files of a commit:
+                `URL`, `URL@REF`, or `.`, the HEAD of the checkout that the workspace is in. What has
+                changed there since is left out. Workflows, roles and tools are the commit's own and the
+                user's, not those of this program.
 
         Raises, once awaited:
-            UserMistake: there is no such workflow, the input does not fit it, or workers cannot have it.
+            UserMistake: there is no such workflow, the input does not fit it, workers cannot have it, or
+                there is no such commit, or HEAD has not been pushed.
+            NotTrusted: the commit has files of its own that are not those that a person has trusted in
+                the workspace, and the engine was opened without `trust`.
             AuthorMistake: it has problems; the message lists all of them.
+            WorldTrouble: the repository cannot be reached.
             DefinitionDiffers: the run that was begun with the key would go on, but its workflow has
                 changed; see `resume`.
         """
+        is_left = queue is not None or repository is not None
 
-        async def begin(id: str | None) -> RunHandle:
-            definition, found = await self._definition(workflow, handlers)
+        async def given(engine: Engine) -> tuple[Definition, ScriptHandlers | None, dict[str, Any]]:
+            """Return what an engine is to start, and how."""
+            definition, found = await engine._definition(workflow, handlers)
             _line_of(definition, input)  # it is JSON, or nothing begins
             how: dict[str, Any] = {
-                "id": id,
                 "input": None if definition.kind == "chat" else input,
                 "variables": dict(variables or {}),
                 "allowed": allowed,
@@ -321,21 +333,32 @@ class Engine:
                 "limits": _limits(budget),
                 "source": "" if source == PROGRAM else source,
             }
+            return definition, found, how
+
+        async def leave(engine: Engine, placed: Placement, id: str | None) -> str:
+            definition, _, how = await given(engine)
+            return await hand_over(engine.local, definition, placed, id=id, **how)
+
+        async def begin(id: str | None) -> RunHandle:
+            if repository is not None:
+                return await self.get(await self._elsewhere(repository, queue, id, leave))
             if queue is not None:
-                placed = placement_here(queue)
-                return await self.get(await hand_over(self.local, definition, placed, **how))
-            machine = await self.local.start(definition, handlers=found, **how)
+                return await self.get(await leave(self, placement_here(queue), id))
+            definition, found, how = await given(self)
+            machine = await self.local.start(definition, handlers=found, id=id, **how)
             if definition.kind == "workflow" and not definition.found_as:
                 self._built[machine.id] = definition, found or _script({})
             return self._handle(machine)
 
         async def again(id: str) -> RunHandle:
-            if queue is not None:
+            if is_left:
                 return await self.get(id)
             flow = workflow if isinstance(workflow, Workflow) else None
             return await self.take(id, flow, handlers=handlers)
 
-        starting = partial(self._started, begin, again, input, key=key, source=source, queue=queue)
+        starting = partial(
+            self._started, begin, again, input, key=key, source=source, is_left=is_left
+        )
         return Begun(starting, _stopped)
 
     def run_id(self, key: str) -> str:
@@ -565,7 +588,7 @@ class Engine:
         *,
         key: str | None,
         source: str,
-        queue: str | None,
+        is_left: bool,
     ) -> RunHandle:
         """Return a run that has begun, here or with this key before, and was told its first line."""
         said: str | None = None
@@ -579,10 +602,41 @@ class Engine:
                 run = await self._begun_once(begin, again, id)
         line = _line_of(definition_of(run.run), input)
         if line is not None and said not in run.run.inbox.lines:
-            if queue is None:
+            if not is_left:
                 await run.settled()
             await run.say(line, id=said, source=source)
         return run
+
+    async def _elsewhere(
+        self,
+        repository: str,
+        queue: str | None,
+        id: str | None,
+        leave: "Callable[[Engine, Placement, str | None], Awaitable[str]]",
+    ) -> str:
+        """Return the id of a run that an engine in the folder of a commit has left to workers."""
+        from midstream.app.commit_folder import CommitFolder
+
+        pool_of(self.local.store)
+        placed = placement_here(queue)
+        folder = await in_thread(partial(CommitFolder, repository, self._options, placed, id))
+
+        def opened() -> Engine:
+            options = folder.open()
+            config = trusted(options)
+            clock, owner = self.local.world.clock, self.local.owner
+            made = parts(config, options, clock=clock, owner=owner)
+            folder.place_in(made)
+            return Engine(config, made, options)
+
+        try:
+            there = await _held(in_thread(opened), lambda engine: engine.close())
+            try:
+                return await leave(there, folder.placement, folder.id)
+            finally:
+                await there.close()
+        finally:
+            await to_its_end(in_thread(folder.remove))
 
     async def _begun_once(
         self,

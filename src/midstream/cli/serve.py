@@ -311,7 +311,8 @@ async def in_console(
     from midstream.server.host import served
 
     access = await in_thread(partial(access_of, config, Hosted()))
-    engine = Engine(config, made)  # never closed: its runs are the console's
+    here = Options(workspace=config.workspace)
+    engine = Engine(config, made, here)  # never closed: its runs are the console's
     door = await in_thread(partial(_door, "web", engine))
     async with served([door], access, failed=partial(ui.say, kind="error")):
         yield access.invitation

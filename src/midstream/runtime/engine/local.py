@@ -69,6 +69,11 @@ class LocalEngine:
         self._keeping = asyncio.Lock()
         self._is_closing = False
 
+    @property
+    def owner(self) -> Owner:
+        """Return whose its runs are: other engines may be of the same one."""
+        return self._owner
+
     async def start(
         self,
         definition: Definition,
