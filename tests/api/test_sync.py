@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from api_kit import TALK
-from deadline import DEADLINE_S
+from deadline import DEADLINE_S, wait_until
 
 import midstream
 from midstream.api.controls import Controls
@@ -62,7 +62,7 @@ def test_events_are_yielded_while_the_run_goes_on_in_its_thread(tmp_path: Path) 
 
 
 PAIRS: tuple[tuple[type, type, set[str]], ...] = (
-    (SyncEngine, Engine, {"close", "local"}),  # its block closes it; `local` is inside
+    (SyncEngine, Engine, {"local"}),  # which is inside
     (SyncRun, RunHandle, set()),
     (SyncControls, Controls, set()),
 )
@@ -150,6 +150,26 @@ def test_after_its_block_a_run_says_that_its_engine_is_closed(tmp_path: Path) ->
     for late in (run.settled, engine.runs, lambda: run.say("yes"), lambda: next(events)):
         with pytest.raises(midstream.UserMistake, match="engine is closed"):
             late()
+
+
+def test_an_engine_without_a_block_is_closed_by_hand_as_over_the_cells_of_a_notebook(
+    tmp_path: Path,
+) -> None:
+    journal = tmp_path / "j.db"
+    before = threading.active_count()
+    engine = midstream.open_sync(tmp_path, model=ScriptedModel(asks("Sure?")), journal=journal)
+    run = engine.start(TALK)
+    run.settled()
+    engine.close()
+    engine.close()
+    wait_until(lambda: threading.active_count() <= before)
+    with pytest.raises(midstream.UserMistake, match="engine is closed"):
+        run.settled()
+
+    with midstream.open_sync(tmp_path, model=ScriptedModel("Done."), journal=journal) as engine:
+        run = engine.resume(run.id)
+        run.say("yes")
+        assert run.wait() == "Done."
 
 
 def test_an_async_handler_that_waits_for_its_own_engine_is_refused(tmp_path: Path) -> None:

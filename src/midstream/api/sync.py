@@ -5,7 +5,6 @@ So it works inside a running loop, too, which stands still meanwhile as for any 
 """
 
 import asyncio
-import contextlib
 import functools
 import inspect
 import threading
@@ -268,12 +267,30 @@ class SyncControls:
 class SyncEngine:
     """An engine for code without an event loop; every method is that of `Engine`, waited for.
 
-    Made by `open_sync`, whose block closes it.
+    Made by `open_sync`. Its block closes it, or `close` does.
     """
 
     def __init__(self, loop: _Loop, engine: Engine) -> None:
         self._loop = loop
         self._waited = engine
+
+    def __enter__(self) -> "SyncEngine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of every run, close every connection. May be called twice.
+
+        Cancelled, it goes on to its end, and raises only then: half an engine would hold the journal.
+        """
+        if self._loop.is_closed:
+            return
+        try:
+            self._loop.wait(self._waited.close())
+        finally:
+            self._loop.close()
 
     start = _running(Engine.start)
     resume = _running(Engine.resume)
@@ -298,7 +315,6 @@ class SyncEngine:
         return SyncControls(self._loop, self._waited.controls)
 
 
-@contextlib.contextmanager
 def open_sync(
     workspace: str | Path | None = None,
     *,
@@ -309,8 +325,11 @@ def open_sync(
     tools: Tools = (),
     clock: Clock | None = None,
     open_files: OpenFiles | None = None,
-) -> Iterator[SyncEngine]:
-    """Give an engine for code without an event loop; the arguments and errors are those of `open`."""
+) -> SyncEngine:
+    """Open an engine for code without an event loop: enter it, or close it yourself.
+
+    The arguments and errors are those of `open`.
+    """
     loop = _Loop()
     opening = open(
         workspace,
@@ -323,13 +342,10 @@ def open_sync(
         open_files=open_files,
     )
     try:
-        engine = loop.wait(opening.begun())
-        try:
-            yield SyncEngine(loop, engine)
-        finally:
-            loop.wait(engine.close())
-    finally:
+        return SyncEngine(loop, loop.wait(opening.begun()))
+    except BaseException:
         loop.close()
+        raise
 
 
 def run(
