@@ -178,6 +178,7 @@ async def test_long_lines_are_shown_up_to_so_many_characters(tmp_path: Path) -> 
         ("N\bNA\bA _\bx", "NA x"),
         ("abc\b\b\bxyz", "xyz"),
         ("\bx", "\bx"),
+        pytest.param("a" * 200_000 + "\b" * 200_000, "", id="much, which takes no square of it"),
         ("\x1b[2Jx\x1b[1A", "\x1b[2Jx\x1b[1A"),
         ("one\rtwo\r\r", "two"),
     ],

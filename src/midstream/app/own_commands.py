@@ -31,7 +31,6 @@ LAST_LINES: Final = 20
 
 _MAX_LINE: Final = 4_000
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;:]{0,60}[mK]")
-_TAKEN_BACK: Final = re.compile(r"[^\b]\x08")
 _WEEK_S: Final = 7 * 86_400.0
 _TOLD_EVERY_S: Final = 0.05
 _NO_PAGER: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "TERM": "dumb"}
@@ -208,6 +207,12 @@ def as_seen(line: str) -> str:
     """
     line = line.rstrip("\r").rpartition("\r")[2]
     line = _COLOURS.sub("", line)
-    while "\b" in line and (shorter := _TAKEN_BACK.sub("", line)) != line:
-        line = shorter
-    return line
+    if "\b" not in line:
+        return line
+    seen: list[str] = []
+    for character in line:
+        if character == "\b" and seen and seen[-1] != "\b":
+            seen.pop()
+        else:
+            seen.append(character)
+    return "".join(seen)
