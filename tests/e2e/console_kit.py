@@ -43,6 +43,7 @@ def environment(
         for key, value in os.environ.items()
         if not key.endswith(("_API_KEY", "_BASE_URL"))
         and (not key.startswith("MIDSTREAM") or key == JOURNAL_VARIABLE)
+        and key != "TMUX"  # that of whoever runs the tests
     }
     own = {
         "MIDSTREAM_CONFIG_HOME": str(home / "config"),

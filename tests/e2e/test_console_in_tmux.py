@@ -75,12 +75,13 @@ def in_tmux(home: Path, server: OpenAIServer, *, cols: int, rows: int) -> Iterat
     folder = home / "workspace"
     folder.mkdir()
     argv = [*MIDSTREAM, "--workspace", str(folder), "--model", "openai:gpt-4o-mini"]
-    kept = {key: value for key, value in environment(home, server).items() if key != "TMUX"}
     # The names of sockets are short.
     with tempfile.TemporaryDirectory() as place:
         pane = Pane(os.path.join(place, "tmux"))
         new = ["new-session", "-d", "-x", str(cols), "-y", str(rows), *argv]
-        subprocess.run([*pane._tmux, *new], env=kept, check=True, timeout=DEADLINE_S)
+        subprocess.run(
+            [*pane._tmux, *new], env=environment(home, server), check=True, timeout=DEADLINE_S
+        )
         try:
             yield pane
         finally:
@@ -160,3 +161,17 @@ def test_resizing_while_words_stream_leaves_each_line_once(
 
         # A tmux may be looked at in the middle of a frame.
         pane.wait_until(is_whole, "each line once")
+
+
+@pytest.mark.needs("tmux")
+def test_a_reply_is_copied_into_the_buffer_of_tmux(tmp_path: Path) -> None:
+    with (
+        OpenAIServer([Reply(text="Hello there.")]) as server,
+        in_tmux(tmp_path, server, cols=100, rows=30) as pane,
+    ):
+        pane.wait_for("chat with dude")
+        pane.type("hello\r")
+        pane.wait_until(is_idle_after("Hello there."), "the end of the reply")
+        pane.type("/copy\r")
+        pane.wait_for("1 line in tmux's buffer, which prefix ] pastes")
+        assert pane.tmux("show-buffer") == "Hello there."

@@ -1,6 +1,7 @@
 """Commands that only look: where the run stands, its graph, its turns, what fills a model's window."""
 
 import json
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -34,6 +35,8 @@ from midstream.views.turns import history_lines, history_of
 _TURNS = 20
 _SHOWN_DATA = 20_000
 """Characters of common_data that `/state KEY` shows."""
+
+_TMUX_S: Final = 5.0
 
 DATA = "common_data"
 
@@ -212,7 +215,11 @@ async def _copy(session: Session, argument: str) -> None:
     text = found[-at]
     where = "in the clipboard"
     if not session.ui.copy(text):
-        where = f"in {await in_thread(partial(_write_copy, session.config.state_dir, text))}"
+        path = await in_thread(partial(_write_copy, session.config.state_dir, text))
+        where = f"in {path}"
+        workspace = session.config.workspace
+        if session.is_attended and await in_thread(partial(_is_in_tmux, path, workspace)):
+            where = f"in tmux's buffer, which prefix ] pastes, and {where}"
     session.ui.say(f"{counted(len(text.splitlines()), 'line')} {where}.")
 
 
@@ -225,6 +232,31 @@ def _write_copy(state_dir: Path, text: str) -> Path:
         number += 1
     write_new(path, [sanitized(text).encode("utf-8", "replace")])
     return path
+
+
+def _is_in_tmux(path: Path, workspace: Path) -> bool:
+    """Put a file into the newest buffer of the tmux we are in, and return whether that went well. Blocks.
+
+    tmux hands it on to the clipboard of terminals that it knows to take it.
+    """
+    # Not needed before something is copied.
+    from midstream.system.programs import found_program
+    from midstream.system.supervisor import run_briefly
+
+    program = found_program("tmux", workspace) if os.environ.get("TMUX") else None
+    if program is None:
+        return False
+    # Of the person's own environment: it says which tmux it is.
+    try:
+        ended, _ = run_briefly(
+            (program, "load-buffer", "-w", str(path)),
+            environment=os.environ,
+            timeout_s=_TMUX_S,
+            max_bytes=1_000,
+        )
+    except OSError:
+        return False
+    return ended.exit_code == 0 and not ended.cause
 
 
 def _words(envelope: Envelope) -> str:
