@@ -170,6 +170,26 @@ def test_what_is_validated_may_be_a_workflows_name(tmp_path: Path) -> None:
     assert "There is no file 'gone/mine.json'." in gone.err
 
 
+def test_tools_that_nobody_has_trusted_are_said_to_be_why_they_are_missing(tmp_path: Path) -> None:
+    beside = workspace_of(tmp_path) / ".midstream"
+    (beside / "workflows").mkdir(parents=True)
+    calls = {"name": "start", "tool": "shout", "arguments": {}}
+    workflow = {"workflow_name": "loud", "states": [calls, {"name": "stop"}]}
+    (beside / "workflows" / "loud.json").write_text(json.dumps(workflow), encoding="utf-8")
+
+    without = run(tmp_path, "validate", "loud")
+    (beside / "tools").mkdir()
+    (beside / "tools" / "shout.py").write_text("", encoding="utf-8")
+    unread = run(tmp_path, "validate", "loud")
+
+    for ended in (without, unread):
+        assert ended.code == 1
+        assert 'there is no tool "shout"' in ended.out
+    assert "midstream trust" not in without.told
+    assert "not read until it is trusted" in unread.err
+    assert "midstream trust" in unread.err
+
+
 def test_problems_are_given_to_programs(tmp_path: Path) -> None:
     (tmp_path / "w.json").write_text('{"workflow_name": "w", "stats": []}', encoding="utf-8")
     ended = run(tmp_path, "validate", "--json", str(tmp_path / "w.json"))

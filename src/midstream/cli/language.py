@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import click
 import msgspec
@@ -97,6 +98,7 @@ def validate(options: Options, files: tuple[Path, ...], strict: bool) -> int:
     if not files and not own.is_dir():
         raise click.UsageError("There is no .midstream/ here: name the FILES to check.")
     config = configured(options)
+    has_unread_tools = config.is_untrusted and any((own / "tools").glob("*.py"))
     with _looking(config, options) as made:
         read_untrusted(config)
         paths, written = list[Path](), list[str]()
@@ -120,7 +122,15 @@ def validate(options: Options, files: tuple[Path, ...], strict: bool) -> int:
         say_object(*problems)
     else:
         say(*map(str, problems or ["No problems."]))
+    if problems and has_unread_tools:
+        complain(_UNREAD_TOOLS)
     return FAILED if has_errors(problems) else FINISHED
+
+
+_UNREAD_TOOLS: Final = (
+    "Tools in .midstream/tools/ count as missing: they are code, which is not read until it is trusted. "
+    "Look at it and trust it with: midstream trust."
+)
 
 
 def _written_in(folder: Path, config: ConfigManager) -> list[str]:
