@@ -3,12 +3,15 @@
 import asyncio
 from typing import Any
 
+import pytest
 from deadline import DEADLINE_S as DEADLINE_S
 
 from midstream.app.headless import Given, go_on, unapproved
+from midstream.language.errors import WorldTrouble
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.resume import mail_taken
 from midstream.runtime.ports import ModelRequest
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.runtime.storage import Mail
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
@@ -139,3 +142,19 @@ async def test_an_answer_is_given_as_soon_as_it_is_asked_for() -> None:
     await here.close()
 
     assert run.status == "finished"
+
+
+async def test_a_run_that_can_be_followed_no_more_is_not_said_to_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def settled(_: WorkflowStateMachine) -> None:
+        raise WorldTrouble("The journal cannot be read.")
+
+    here = engine(MemoryStore(), FakeTools(), asks("Which?"))
+    machine = await here.start(define(TALK))
+    await machine.settled()
+    with monkeypatch.context() as patch:
+        patch.setattr(WorkflowStateMachine, "settled", settled)
+        with pytest.raises(WorldTrouble, match="cannot be read"):
+            await go_on(machine, Given())
+    await here.close()

@@ -263,10 +263,10 @@ async def _is_at_rest(machine: Machine) -> bool:
     asking = asyncio.create_task(asked(machine.run.seq))
     settled = asyncio.create_task(machine.settled())
     try:
-        await asyncio.wait((asking, settled), return_when=asyncio.FIRST_COMPLETED)
-        if asking.done():
-            asking.result()
-        return settled.done()
+        done, _ = await asyncio.wait((asking, settled), return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+        return settled in done
     finally:
         await cancel_all(asking, settled)
 
