@@ -121,7 +121,9 @@ class Begun(Generic[T]):
 
     async def __aenter__(self) -> T:
         _require_asyncio()
-        made = await _held(self._begin(), lambda made: self._leave(made, asyncio.CancelledError))
+        made = await _held(
+            self._begin(), lambda made: self._leave(made, asyncio.CancelledError), _ENDS_S
+        )
         self._made.append(made)
         return made
 
@@ -139,17 +141,24 @@ def _require_asyncio() -> None:
         ) from None
 
 
-async def _held(begin: Awaitable[T], leave: Callable[[T], Coroutine[Any, Any, None]]) -> T:
-    """Return what has begun. Cancelled meanwhile, it is left once it has: nobody else holds it."""
+async def _held(
+    begin: Awaitable[T],
+    leave: Callable[[T], Coroutine[Any, Any, None]],
+    within_s: float | None = None,
+) -> T:
+    """Return what has begun. Cancelled meanwhile, it is left once it has: nobody else holds it.
+
+    Each of the two may take so many seconds then; what a thread begins cannot be given up.
+    """
     beginning = asyncio.ensure_future(begin)
     try:
         return await asyncio.shield(beginning)
     except asyncio.CancelledError:
-        await over(beginning, _ENDS_S)
+        await over(beginning, within_s)
         if not beginning.done():
             beginning.cancel()
         elif not beginning.cancelled() and beginning.exception() is None:
-            await to_its_end(leave(beginning.result()), _ENDS_S)
+            await to_its_end(leave(beginning.result()), within_s)
         raise
 
 
@@ -219,15 +228,8 @@ def open(
         )
 
     async def begin() -> Engine:
-        making = asyncio.ensure_future(in_thread(made))
-        try:
-            return await asyncio.shield(making)
-        except asyncio.CancelledError:
-            # Its thread goes on and opens the journal all the same: somebody has to close that.
-            await over(making)
-            if not making.cancelled() and making.exception() is None:
-                await making.result().close()
-            raise
+        # Cancelled, its thread goes on and opens the journal all the same: somebody has to close that.
+        return await _held(in_thread(made), Engine.close)
 
     return Begun(begin, lambda engine, _: engine.close())
 
@@ -630,7 +632,7 @@ class Engine:
             return Engine(config, made, options)
 
         try:
-            there = await _held(in_thread(opened), lambda engine: engine.close())
+            there = await _held(in_thread(opened), Engine.close)
             try:
                 return await leave(there, folder.placement, folder.id)
             finally:
