@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -129,3 +130,13 @@ def _workspace(home: Path) -> Path:
     folder = home / "workspace"
     folder.mkdir(exist_ok=True)
     return folder
+
+
+def lines_left(screen: Screen, way: str | signal.Signals) -> list[str]:
+    """Leave the console by a key or a signal; return the lines that stay, those without words left out."""
+    if isinstance(way, signal.Signals):
+        screen.kill(way)
+    else:
+        screen.type(way)
+    screen.wait_exit()
+    return [line for line in screen.scrollback() if line]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from console_kit import console, write_workflow
+from console_kit import console, lines_left, write_workflow
 from deadline import wait_until
 from pipes_kit import OFFLINE, checkpointed, run
 from screen import CTRL_D, Screen
@@ -99,12 +99,7 @@ def test_what_was_shown_of_a_reply_stays_on_the_screen_when_the_console_is_left(
         screen.wait_for("chat with dude")
         screen.type("tell me a story\r")
         screen.wait_for("Once upon a time")
-        if isinstance(way, signal.Signals):
-            screen.kill(way)
-        else:
-            screen.type(way)
-        screen.wait_exit()
-        lines = [line for line in screen.scrollback() if line]
+        lines = lines_left(screen, way)
         at = lines.index("› tell me a story")
         told = ["▌ dude", "Once upon a time", "▌ [interrupted]"]
         assert lines[at + 1 : at + 4] == told

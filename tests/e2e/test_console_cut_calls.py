@@ -4,7 +4,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from console_kit import chatting, console
+from console_kit import chatting, console, lines_left
 from pipes_kit import checkpointed
 from screen import CTRL_D, ESC
 from support.openai_server import Call, Gate, Reply
@@ -65,12 +65,7 @@ def test_a_call_cut_by_leaving_is_told_before_the_console_is_gone(
     with chatting([held(text)], tmp_path, *MODEL) as (screen, _):
         screen.type("make it\r")
         screen.wait_for("is writing a call of write_file")
-        if isinstance(way, signal.Signals):
-            screen.kill(way)
-        else:
-            screen.type(way)
-        screen.wait_exit()
-        lines = [line for line in screen.scrollback() if line]
+        lines = lines_left(screen, way)
     at = lines.index("› make it")
     told = ["▌ dude", *filter(None, [text]), f"▌ {MARK}"]
     assert lines[at + 1 : at + 1 + len(told)] == told
