@@ -28,6 +28,8 @@ from midstream.language.names import Json
 
 PIECE = 12
 """Characters in a piece of streamed text or arguments, unless the step cuts them itself."""
+_TO_CONNECT = 5
+"""Rounds of the loop after which whatever has been accepted is a connection; asyncio takes three."""
 
 
 class Moment:
@@ -315,22 +317,30 @@ class ModelServer:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        lines: set[asyncio.Task[None]] = set()
+        talks: dict[_Line, asyncio.Task[None]] = {}
 
         def connected(line: _Line) -> None:
             self.connections += 1
-            task = asyncio.get_running_loop().create_task(self._converse(line))
-            lines.add(task)
-            task.add_done_callback(lines.discard)
+            talks[line] = asyncio.get_running_loop().create_task(self._converse(line))
 
-        server = await self._loop.create_server(lambda: _Line(connected), "127.0.0.1", self._port)
+        server = await self._loop.create_server(
+            lambda: _Line(connected, talks.pop), "127.0.0.1", self._port
+        )
         self._port = server.sockets[0].getsockname()[1]
         self._ready.happen()
         await self._stop.wait()
+        # A server that is closed forgets whom it has just accepted (CPython 3.11).
+        self._loop.remove_reader(server.sockets[0])
+        for _ in range(_TO_CONNECT):
+            await asyncio.sleep(0)
         server.close()
-        for task in lines:
+        tasks = [*talks.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*lines, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        # A talk that had not begun has closed nothing, and a close waits for a client that reads nothing.
+        for line in talks:
+            line.writer.transport.abort()
 
     async def _converse(self, line: "_Line") -> None:
         try:
@@ -424,10 +434,12 @@ class ModelServer:
 class _Line(asyncio.StreamReaderProtocol):
     """A connection that says when its client has left, whatever is being read or not."""
 
-    def __init__(self, connected: Callable[["_Line"], None]) -> None:
+    def __init__(
+        self, connected: Callable[["_Line"], None], lost: Callable[["_Line"], object]
+    ) -> None:
         self.reader = asyncio.StreamReader(limit=2**20)
         self.left = asyncio.Event()
-        self._connected = connected
+        self._connected, self._lost = connected, lost
         super().__init__(self.reader, self._begin)
 
     def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -441,6 +453,7 @@ class _Line(asyncio.StreamReaderProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.left.set()
+        self._lost(self)
         super().connection_lost(exc)
 
 
