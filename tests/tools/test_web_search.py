@@ -109,3 +109,18 @@ def test_a_workspace_cannot_set_it() -> None:
 
     assert found == {}
     assert "a workspace may not choose a search engine" in str(problems[0])
+
+
+async def test_of_a_result_that_is_cut_no_half_of_a_secret_is_told(tmp_path: Path) -> None:
+    key = "ghp_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4bC6"
+    hits = [
+        {"title": f"{'x' * n} {key}", "url": f"{'x' * (n + 300)} {key}"} for n in range(150, 199)
+    ]
+    page = answer(json.dumps({"results": hits[::5]}), "application/json")
+    async with site({"/search": page}) as here:
+        bench = allowed(tmp_path, here.host)
+        bench.manager.put(search_tools(setting("searxng", here.at("/search"))))
+        text = await bench.text("web_search", query="green tea")
+
+    assert "xxx" in text
+    assert "aB3dE" not in text

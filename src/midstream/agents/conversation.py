@@ -38,7 +38,7 @@ MAX_ASKING: Final = 64
 """Requests of the agent that may be open at once."""
 AUTH_REQUIRED: Final = -32000
 _MOST_TOKENS = 1_000_000_000
-_SHOWN_WORDS = 600
+_SHOWN_WORDS = 500
 _LAST_WORDS_S = 0.5
 _ANEW = "The next prompt starts it anew."
 _UPDATE = "Update it, or give the agent another acp."
@@ -115,7 +115,7 @@ class Conversation:
         version = answer.get("protocolVersion")
         if version != acp.PROTOCOL_VERSION:
             raise UserMistake(
-                f"{name} speaks version {clip(str(version))} of the Agent Client Protocol, "
+                f"{name} speaks version {clip(self._redacted(str(version)))} of the Agent Client Protocol, "
                 f"midstream version {acp.PROTOCOL_VERSION}.",
                 hint="Update the older of the two.",
             )
@@ -162,9 +162,9 @@ class Conversation:
     # --- its errors -------------------------------------------------------------------------------
 
     def _words(self) -> str:
-        words = self._process.last_words() if self._process is not None else ""
+        words = self._process.last_words(self._redacted) if self._process is not None else ""
         words = " ".join(words.split())
-        return f" It wrote: {clip(self._redacted(words[-_SHOWN_WORDS:]), 500)}" if words else ""
+        return f" It wrote: {clip(words[-_SHOWN_WORDS:], _SHOWN_WORDS)}" if words else ""
 
     async def gone(self) -> WorldTrouble:
         """Return why the program is gone; it and all it started are ended first."""

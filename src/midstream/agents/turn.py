@@ -23,6 +23,7 @@ from midstream.agents.acp_messages import (
 from midstream.agents.json_rpc import CANCELLED, Params, RpcError
 from midstream.language.names import Json, Outcome
 from midstream.runtime.ports import ExternalCall, ExternalListener, ProposedText
+from midstream.system.own_process import beginning
 
 MAX_REPLY_CHARS: Final = 4_000_000
 """Of words and thoughts of one turn, and of the results of calls."""
@@ -94,7 +95,7 @@ def _with(call: ExternalCall, update: ToolCallUpdate) -> ExternalCall:
     if given:
         call = replace(call, arguments=given)
     if update.title:
-        call = replace(call, title=update.title[:_MAX_TITLE])
+        call = replace(call, title=_cut(update.title, _MAX_TITLE))
     if update.kind is not None:
         call = replace(call, kind=update.kind)
     diffs = [each for each in update.content or () if isinstance(each, Diff)]
@@ -141,7 +142,12 @@ def _result(update: ToolCallUpdate) -> str:
             raw = next((raw[key] for key in ("output", "text", "error") if raw.get(key)), None)
         words = [raw] if isinstance(raw, str) else []
     text = "\n".join(words)
-    return text if len(text) <= MAX_RESULT_CHARS else f"{text[:MAX_RESULT_CHARS]}\n[cut]"
+    return text if len(text) <= MAX_RESULT_CHARS else f"{_cut(text, MAX_RESULT_CHARS)}\n[cut]"
+
+
+def _cut(text: str, chars: int) -> str:
+    """Return a text's first characters; what is secret in one that is cut is redacted before."""
+    return text if len(text) <= chars else beginning(text, chars)
 
 
 # --- told ---------------------------------------------------------------------------------------

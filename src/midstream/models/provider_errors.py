@@ -14,6 +14,7 @@ import msgspec
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.models.endpoints import ENDPOINTS, address_variable, key_names, provider_of
+from midstream.system.own_process import own_redactor
 
 SHOWN_CHARS: Final = 300
 REDACTED: Final = "[redacted]"
@@ -168,6 +169,7 @@ def shown(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, REDACTED)
     text = _BEARER.sub(REDACTED, _SECRET_LOOK.sub(REDACTED, text))
+    text = own_redactor().redacted(text)
     text = "".join(
         sign if sign.isprintable() else _spelled(sign) for sign in " ".join(text.split())
     )

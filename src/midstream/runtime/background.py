@@ -58,7 +58,7 @@ class Command:
     @property
     def how(self) -> str:
         """Return how it ended, on one line."""
-        return "" if self.ended is None else " ".join(self.ended[1].split())[:_HOW_CHARS]
+        return "" if self.ended is None else " ".join(self.ended[1].split())
 
 
 class Background:
@@ -93,12 +93,16 @@ class Background:
                 f"{len(running)} commands run in the background already: {', '.join(running)}.",
                 hint="Stop one with tasks(action=stop).",
             )
-        shown = self._redactor.redacted(clean(" ".join(line.split())[:_SHOWN_CHARS]))
+        shown = self._told(" ".join(line.split()), _SHOWN_CHARS)
         command = Command(handle, shown, output)
         self._commands = {**self._commands, handle: command}
         loop = asyncio.get_running_loop()
         command.task = loop.create_task(self._follow(command, work), name=handle)
         return command
+
+    def _told(self, text: str, chars: int) -> str:
+        """Return the first characters of a text as they may be told: without half of a secret."""
+        return self._redactor.redacted(clean(text[:chars]), is_whole=len(text) <= chars)
 
     def _running(self) -> list[str]:
         return [each.handle for each in self._commands.values() if each.ended is None]
@@ -114,7 +118,7 @@ class Background:
         finally:
             command.changed.set()
             self._forget_oldest()
-            how = self._redactor.redacted(clean(command.how))
+            how = self._told(command.how, _HOW_CHARS)
             self._notify(BackgroundEnded(handle=command.handle, line=command.line, how=how))
 
     def _forget_oldest(self) -> None:

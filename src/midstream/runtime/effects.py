@@ -54,7 +54,7 @@ from midstream.runtime.redact_results import (
     exact_arguments,
     exact_grants,
 )
-from midstream.runtime.text_limits import ends_of, kept, named, short
+from midstream.runtime.text_limits import ends_redacted, kept, named, short
 from midstream.runtime.user_words import readable
 from midstream.safety.redaction import Redactor
 from midstream.system.offloop import call_soon, in_thread
@@ -414,7 +414,7 @@ async def run_handler(
     redactor = world.redactor
 
     def log(text: str) -> None:
-        clean = redactor.redacted(readable(ends_of(text)))
+        clean = ends_redacted(text, redactor)
         post(inputs.HandlerLogged(key=effect.key, text=clean))
 
     answer: inputs.AnyInput

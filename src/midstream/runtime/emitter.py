@@ -16,7 +16,7 @@ import msgspec
 
 from midstream.core.notices import AnyNotice, Envelope, ListenerFailed, Notice
 from midstream.runtime.ports import Clock, Listener
-from midstream.runtime.user_words import readable
+from midstream.runtime.text_limits import short
 from midstream.safety.redaction import Redactor
 from midstream.system.offloop import in_thread, still_working
 
@@ -28,9 +28,6 @@ DRAIN_S = 1.0
 
 EVERY = "*"
 """As an event name: every event."""
-
-MAX_ERROR = 10_000
-"""Characters of what a listener raised that are passed on."""
 
 
 class RunEvents:
@@ -125,9 +122,8 @@ class RunEvents:
 
     def _complain(self, failure: ListenerFailed) -> None:
         """Show that a listener raised, or was left behind."""
-        # A secret that is cut in two here is beyond what is shown.
-        error = self._redactor.redacted(readable(failure.error[: 2 * MAX_ERROR]))
-        self.notify(msgspec.structs.replace(failure, error=error[:MAX_ERROR]))
+        error = short(failure.error, self._redactor)
+        self.notify(msgspec.structs.replace(failure, error=error))
 
 
 class Stream:

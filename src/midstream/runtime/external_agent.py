@@ -49,8 +49,9 @@ from midstream.runtime.ports import (
     World,
 )
 from midstream.runtime.redact_results import cleaned_call, cleaned_grants
-from midstream.runtime.text_limits import kept, named, short
+from midstream.runtime.text_limits import kept, named, short, start_of
 from midstream.runtime.user_words import readable
+from midstream.safety.redaction import Redactor
 from midstream.system.offloop import in_thread, unless_stopped
 from midstream.system.workspace_paths import locate, read_bytes
 
@@ -212,7 +213,7 @@ class ExternalTurn:
         id = self._ids[call.id] = f"x{self._prefix}_{len(self._ids) + 1}"
         self._paths[id] = call.paths
         kind = call.kind if call.kind in EXTERNAL_KINDS else "other"
-        asked = inputs.RequestedCall(name=kind, arguments=_arguments(call))
+        asked = inputs.RequestedCall(name=kind, arguments=_arguments(call, self._world.redactor))
         clean = await cleaned_call(kept_call(asked), self._run, self._world)
         made = ToolCall(id=id, name=kind, arguments=clean.arguments)
         effect: Effect = "read" if kind in EXTERNAL_LOOKS else "once"
@@ -241,7 +242,7 @@ class ExternalTurn:
         kind = call.kind if call.kind in EXTERNAL_KINDS else "other"
         arguments: dict[str, Json] = {
             "kind": kind,
-            "title": call.title[:MAX_TITLE],
+            "title": start_of(call.title, MAX_TITLE, self._world.redactor),
             "paths": [*call.paths],
             "command": call.command,
             "url": call.url,
@@ -406,9 +407,9 @@ def _is_same_path(one: str, other: str) -> bool:
     return one == other or one.endswith(f"/{other}") or other.endswith(f"/{one}")
 
 
-def _arguments(call: ExternalCall) -> dict[str, Json]:
+def _arguments(call: ExternalCall, redactor: Redactor) -> dict[str, Json]:
     """Return what is kept of a call: the texts it would write are in the files it wrote."""
-    found: dict[str, Json] = {"title": call.title[:MAX_TITLE]}
+    found: dict[str, Json] = {"title": start_of(call.title, MAX_TITLE, redactor)}
     if call.paths:
         found["paths"] = [*call.paths]
     if call.command:

@@ -15,6 +15,7 @@ from midstream.runtime.redact_results import without_secrets
 from midstream.runtime.user_words import readable
 from midstream.safety.redaction import Redactor
 from midstream.system.offloop import in_thread
+from midstream.system.own_process import MARGIN
 
 MAX_TEXT = 1_000_000
 """Characters of a reply or a result that join a conversation. No model reads more."""
@@ -25,6 +26,8 @@ MAX_ERROR = 10_000
 MAX_NAME = 100
 """Characters of a name that somebody else gave."""
 
+
+_LEFT_OUT = "the middle was left out"
 
 PIECE = 16_384
 """Characters that are made readable at once: less than a millisecond, whatever they are."""
@@ -67,24 +70,36 @@ def ends_of(text: str) -> str:
     """Return a text that nobody keeps the whole of: of an endless one its ends."""
     if len(text) <= MAX_TEXT:
         return text
-    where = "the middle was left out"
-    return _joined(text[: MAX_TEXT // 2], text[-MAX_TEXT // 2 :], len(text), where)
+    return _joined(text[: MAX_TEXT // 2], text[-MAX_TEXT // 2 :], len(text), _LEFT_OUT)
+
+
+def ends_redacted(text: str, redactor: Redactor) -> str:
+    """Return the same of a text whose secrets are still in it; none is left in two halves."""
+    if len(text) <= MAX_TEXT:
+        return redactor.redacted(readable(text))
+    half = MAX_TEXT // 2
+    end = redactor.redacted(readable(text[-half - MARGIN :]))[MARGIN:]
+    return _joined(start_of(text, half, redactor), end, len(text), _LEFT_OUT)
 
 
 def _joined(head: str, tail: str, length: int, where: str) -> str:
     return f"{head}\n[cut: {length} characters, {where}]\n{tail}"
 
 
+def start_of(text: str, looked_at: int, redactor: Redactor) -> str:
+    """Return what may be told of a text's first characters: not half of a secret that goes on there."""
+    return redactor.redacted(readable(text[:looked_at]), is_whole=len(text) <= looked_at)
+
+
 def short(text: str, redactor: Redactor) -> str:
     """Return the words of an error, of which a person reads no more."""
-    # What is redacted may be shorter; a secret that is cut in two here is beyond what is kept.
-    text = redactor.redacted(readable(text[: 2 * MAX_ERROR]))
+    text = start_of(text, 2 * MAX_ERROR, redactor)
     return text if len(text) <= MAX_ERROR else f"{text[:MAX_ERROR]}..."
 
 
 def one_line(name: str, redactor: Redactor) -> str:
     """Return a name that somebody else gave, on one line that a person may read."""
-    name = " ".join(redactor.redacted(readable(name[: 4 * MAX_NAME])).split())
+    name = " ".join(start_of(name, 4 * MAX_NAME, redactor).split())
     return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 3]}..."
 
 

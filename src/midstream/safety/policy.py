@@ -30,6 +30,7 @@ from midstream.safety.capability import (
     SandboxLevel,
 )
 from midstream.safety.protected import classify_path
+from midstream.safety.redaction import Redactor
 from midstream.safety.rules import ANY_HOST, MCP_HOST, Rule, is_obscure, known_rule
 from midstream.safety.sanitize import sanitized
 
@@ -187,7 +188,7 @@ def _judged_alone(request: Capability, policy: Policy, rules: _Rules) -> _Findin
     if purpose is not None and _leads_out(request.target):
         hint = "Name a path from the workspace's root."
         return _Finding(
-            "deny", request, f"{clip(request.target)} leads out of the workspace.", hint
+            "deny", request, f"{_in_short(request.target)} leads out of the workspace.", hint
         )
     if policy.is_untrusted and request.kind not in ("read", "ask_user"):
         reason = (
@@ -217,7 +218,7 @@ def _secret(request: Capability, why: str, rules: _Rules) -> _Finding | None:
     """Return why a secret file is refused, None where the user's own rules name that very file."""
     if _is_named(request, rules):
         return None
-    reason = f"The built-in rule on secret files refuses {clip(request.target)}: {why}."
+    reason = f"The built-in rule on secret files refuses {_in_short(request.target)}: {why}."
     hint = _to_allow(str(request)).removesuffix(".")
     return _Finding("deny", request, reason, f"{hint}; it must name the very file.")
 
@@ -231,7 +232,7 @@ def _protected(request: Capability, why: str) -> _Finding:
     reason = "The built-in rule on protected files asks in every permission mode about"
     hint = "No permission mode or rule can allow it in advance; a person is asked each time."
     ending = f": {why}." if why else "."
-    return _Finding("ask", about, f"{reason} {clip(request.target)}{ending}", hint)
+    return _Finding("ask", about, f"{reason} {_in_short(request.target)}{ending}", hint)
 
 
 def _asked_by_rule(request: Capability, rules: _Rules) -> _Finding | None:
@@ -329,7 +330,7 @@ def _by_mode(request: Capability, policy: Policy, rules: _Rules, *, harmless: bo
         because = "; auto does not"
     for placed in rules.allow.get(request.kind, ()):
         if word := placed.rule.stops_at(request):
-            because += f". {_first(placed.words)} is no yes to `{clip(word)}`"
+            because += f". {_first(placed.words)} is no yes to `{_in_short(word)}`"
             break
     return _Finding("ask", request, f"The permission mode {mode} asks about {said}{because}.")
 
@@ -359,7 +360,7 @@ _NAMES: Final = {
 
 
 def _said(request: Capability) -> str:
-    target = clip(sanitized(request.target))
+    target = _in_short(sanitized(request.target))
     if request.kind == "net" and request.target == ANY_HOST:
         return "the network"
     if request.kind == "net" and target.startswith(MCP_HOST):
@@ -369,6 +370,16 @@ def _said(request: Capability) -> str:
     if request.kind in ("exec", "shell"):
         return f"{_NAMES[request.kind]} `{target}`"  # its end is not the sentence's
     return f"{_NAMES[request.kind]} {target}"
+
+
+def _in_short(target: str) -> str:
+    """Return a target as a part of a sentence: what looks like a secret is redacted before it is cut."""
+    looked_at = target[:_LOOKED_AT]
+    return clip(_REDACTOR.redacted(looked_at, is_whole=len(target) <= _LOOKED_AT))
+
+
+_LOOKED_AT: Final = 2_000
+_REDACTOR: Final = Redactor()
 
 
 def _to_allow(*rules: str) -> str:

@@ -95,9 +95,12 @@ class Redactor:
             value[at : at + 2] for value in self._values for at in range(len(value) - 1)
         )
 
-    def redacted(self, text: str) -> str:
-        """Return the text with every secret as `[redacted: ...]`; itself if there is none."""
-        return self._cleaned(text, _FRESH, is_whole=True)[0]
+    def redacted(self, text: str, *, is_whole: bool = True) -> str:
+        """Return the text with every secret as `[redacted: ...]`; itself if there is none.
+
+        Of one that is not whole, since it was cut, an end that may be half of a secret is left out.
+        """
+        return self._cleaned(text, _FRESH, is_whole=is_whole)[0]
 
     def redacted_json(self, value: Json) -> Json:
         """Return a JSON value with every secret in its texts and keys redacted."""

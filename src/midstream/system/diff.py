@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from midstream.system.own_process import own_redactor
+from midstream.system.own_process import beginning
 from midstream.views.side_effects import FileDiff
 
 MAX_SHOWN_CHARS: Final = 60_000
@@ -74,7 +74,7 @@ def file_diff(name: str, before: bytes | None, after: bytes | None) -> FileDiff:
         said = "[not text: {} before, {} after]".format(*sizes)
         return FileDiff(path=name, added=0, removed=0, diff=said)
     lines, count, (removed, added) = _hunks(old, new)
-    clean = own_redactor().redacted("\n".join(lines)[:MAX_SHOWN_CHARS]).split("\n")
+    clean = beginning("\n".join(lines), MAX_SHOWN_CHARS).split("\n")
     shown: list[str] = []
     room = MAX_TOLD_CHARS
     for line in clean[:MAX_TOLD_LINES]:

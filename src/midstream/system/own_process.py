@@ -139,6 +139,25 @@ def own_redactor() -> Redactor:
     return Redactor(secret_values(os.environ))
 
 
+MARGIN: Final = 10_000
+"""Characters beyond a cut that are looked at for secrets: of one that is cut in two, neither half would
+be known for what it is.
+"""
+
+
+def beginning(text: str, chars: int) -> str:
+    """Return the first characters of a text, its secrets redacted before it is cut."""
+    is_whole = len(text) < chars + MARGIN  # who keeps no more of an output has cut it just there
+    return own_redactor().redacted(text[: chars + MARGIN], is_whole=is_whole)[:chars]
+
+
+def ending(text: str, chars: int) -> str:
+    """Return about the last characters of a text, its secrets redacted before it is cut."""
+    is_cut = len(text) >= chars + MARGIN
+    clean = own_redactor().redacted(text[max(len(text) - chars - MARGIN, 0) :])
+    return clean[MARGIN if is_cut else max(len(clean) - chars, 0) :]
+
+
 def write_out(text: str, *, is_exact: bool = False) -> None:
     """Write text to stdout as UTF-8, whatever the locale says; what cannot be encoded becomes `?`.
 

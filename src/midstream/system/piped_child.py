@@ -10,6 +10,7 @@ from functools import partial
 from typing import IO, Final, TypeVar
 
 from midstream.system.offloop import in_thread
+from midstream.system.own_process import MARGIN
 from midstream.system.supervisor import Child, start_child
 
 KEPT_WORDS: Final = 4_000
@@ -62,12 +63,14 @@ class PipedChild:
         """Read its stderr until it closes it, at a person's speed, and keep the end of it."""
         while data := await self._err.read(CHUNK):
             self._stderr += data
-            del self._stderr[:-KEPT_WORDS]
+            del self._stderr[: -KEPT_WORDS - MARGIN]
             await asyncio.sleep(_SLOW_S)
 
-    def last_words(self) -> str:
-        """Return the end of what it wrote to stderr."""
-        return self._stderr.decode(errors="replace").strip()
+    def last_words(self, redacted: Callable[[str], str]) -> str:
+        """Return the end of what it wrote to stderr, its secrets redacted before it is cut."""
+        words = redacted(self._stderr.decode(errors="replace"))
+        is_cut = len(self._stderr) >= KEPT_WORDS + MARGIN
+        return words[MARGIN if is_cut else max(len(words) - KEPT_WORDS, 0) :].strip()
 
     def hang_up(self) -> None:
         """Close its stdin, whatever waits to be written there."""

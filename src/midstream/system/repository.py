@@ -22,6 +22,7 @@ from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.safety import quiet_git
 from midstream.safety.sanitize import sanitized
 from midstream.system.git import git_environment, git_program
+from midstream.system.own_process import ending
 from midstream.system.supervisor import DROPPED, MERGED, run_briefly
 
 NETWORK_S: Final = 600.0
@@ -184,7 +185,8 @@ def git(
         if stdin is not None:
             os.close(opened)
     if ended.cause or ended.exit_code not in ends:
-        words = sanitized(said.decode("utf-8", "replace")).strip()[-500:] if is_of_network else ""
+        words = sanitized(said.decode("utf-8", "replace")).strip() if is_of_network else ""
+        words = ending(words, 500)
         how = (
             _CAUSES.get(ended.cause, "was ended") if ended.cause else f"failed ({ended.exit_code})"
         )

@@ -36,6 +36,7 @@ from midstream.system.git import (
     git_program,
     not_own,
 )
+from midstream.system.own_process import ending
 from midstream.system.put_in_place import MAX_KEPT_BYTES, contents_of
 from midstream.system.supervisor import DROPPED, MERGED, run_briefly
 from midstream.system.workspace_paths import Place, locate, worktrees_folder
@@ -249,7 +250,8 @@ class _Git:
         """
         code, said = self.ran(*arguments, index=index)
         if code:
-            why = os.fsdecode(self.ran(*arguments, index=index, stderr=MERGED)[1])[-300:].strip()
+            why = os.fsdecode(self.ran(*arguments, index=index, stderr=MERGED)[1])
+            why = ending(why, 300).strip()
             raise WorldTrouble(
                 f"git {arguments[0]} failed in {self.root}: {why}", hint="Look with git status."
             )

@@ -54,7 +54,9 @@ class Words:
         """Return a text without secrets and harmless, cut where it is too long."""
         if limit == MAX_NAME and (known := self._known.get(text)) is not None:
             return known  # names come again and again
-        clean = sanitized(self._redactor.redacted(text[: 2 * limit]))
+        clean = sanitized(
+            self._redactor.redacted(text[: 2 * limit], is_whole=len(text) <= 2 * limit)
+        )
         if limit == MAX_NAME:
             clean = " ".join(clean.split())
         clean = clean if len(clean) <= limit else f"{clean[: limit - 1]}…"
@@ -68,13 +70,26 @@ class Words:
         """Return content as attributes: words as they are, all else as JSON that is whole."""
         told: Attributes = {}
         for name, value in content.items():
-            value = _clipped(value)
+            value = self._clipped(value)
             if not isinstance(value, str):
                 value = msgspec.json.encode(self._redactor.redacted_json(value)).decode()
                 if len(value) > MAX_CONTENT:
                     value = f"[too long to be told: {len(value):,} characters]"
             told[name] = value
         return told
+
+    def _clipped(self, value: Json) -> Json:
+        """Return a JSON value with its long texts cut, so that it is whole JSON all the same."""
+        if isinstance(value, str):
+            value = scrubbed(value)
+            if len(value) <= MAX_PART:
+                return value
+            return f"{self._redactor.redacted(value[:MAX_PART], is_whole=False)}…"
+        if isinstance(value, dict):
+            return {scrubbed(key): self._clipped(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._clipped(item) for item in value]
+        return value
 
 
 def content_before(run: Run, thing: Thing) -> dict[str, Json]:
@@ -138,15 +153,3 @@ def _said(messages: Sequence[Message]) -> list[Json]:
 
 def _call(id: str, name: str, arguments: dict[str, Json]) -> Json:
     return {"type": "tool_call", "id": id, "name": name, "arguments": arguments}
-
-
-def _clipped(value: Json) -> Json:
-    """Return a JSON value with its long texts cut, so that it is whole JSON all the same."""
-    if isinstance(value, str):
-        value = scrubbed(value)
-        return value if len(value) <= MAX_PART else f"{value[:MAX_PART]}…"
-    if isinstance(value, dict):
-        return {scrubbed(key): _clipped(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_clipped(item) for item in value]
-    return value

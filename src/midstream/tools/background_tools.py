@@ -17,14 +17,16 @@ from midstream.language.patterns import Pattern, compiled
 from midstream.runtime.background import Background, Command
 from midstream.runtime.ports import ToolContext
 from midstream.system.offloop import in_thread
+from midstream.system.own_process import beginning, ending
 from midstream.tools.base import Tool, tool, tool_from
-from midstream.tools.tool_text import ending, in_one_line, shortened
+from midstream.tools.tool_text import in_one_line, shortened
 
 MAX_WAIT_S: Final = 600.0
 TAIL_LINES: Final = 60
 TAIL_CHARS: Final = 12_000
 MAX_LINE_CHARS: Final = 500
 
+_HOW_CHARS: Final = 2_000
 _STEPS: Final = 2_000_000
 _LOOK_EVERY_S: Final = 0.2
 _STOPS_IN_S: Final = 10.0
@@ -91,7 +93,9 @@ def _named(known: Sequence[Command], handle: str) -> Command:
 def _line(command: Command) -> str:
     what = shortened(in_one_line(command.line), 200)
     if command.ended is not None:
-        return f"{command.handle} {ENDED}: {in_one_line(command.how)} ({what})"
+        return (
+            f"{command.handle} {ENDED}: {in_one_line(beginning(command.how, _HOW_CHARS))} ({what})"
+        )
     return f"{command.handle} {RUNS} for {time.monotonic() - command.began_at:.0f} s ({what})"
 
 

@@ -23,6 +23,7 @@ from midstream.codemap.source_files import list_files
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.runtime.ports import ToolContext
 from midstream.system.offloop import in_thread
+from midstream.system.own_process import beginning
 from midstream.system.supervisor import Kept, run_command
 from midstream.system.workspace_paths import LOOK, Place, locate, requests_for, require_allowed
 from midstream.tools.base import Planned, Tool, check_stop, tool, tool_from
@@ -102,7 +103,7 @@ async def ask_child(
                 os.unlink(left_out)
     text = out.data.decode(errors="replace")
     if ended.exit_code != 0 or ended.cause:
-        last = text.strip().rpartition("\n")[2][:MAX_ERROR]
+        last = beginning(text.strip().rpartition("\n")[2], MAX_ERROR)
         raise WorldTrouble(
             f"Measuring ended with code {ended.exit_code}: {last}",
             hint="Measure a folder of it by itself.",

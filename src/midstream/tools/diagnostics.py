@@ -27,6 +27,7 @@ from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import SHOWN
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread, unless_stopped
+from midstream.system.own_process import beginning
 from midstream.system.programs import found_program
 from midstream.tools.base import check_stop
 from midstream.tools.tool_text import in_one_line, shortened
@@ -174,7 +175,7 @@ def problems_in(text: str, workspace: Path) -> list[Problem]:
     found: list[Problem] = []
     above = ""
     for each in text.splitlines():
-        text = each[:_MAX_LINE]
+        text = beginning(each, _MAX_LINE)
         if text.startswith(f"{workspace}/") and not _LINE.fullmatch(text):
             above = _own_file(text, workspace)
         elif above and (match := _UNDER_FILE.fullmatch(text)):

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from midstream.system.own_process import beginning
 from midstream.tools.tool_text import shortened
 
 SEARCHED_LINES: Final = 20_000
@@ -204,8 +205,8 @@ def _elided(text: str, old: str) -> str:
     for line in old.split("\n"):
         if _ELIDED.match(line.strip()) and line.strip() not in text:
             return (
-                f"old_text has the line {line.strip()[:80]!r}: nothing can stand for lines of the file. "
-                "Write them all, or make one edit before and one after them."
+                f"old_text has the line {beginning(line.strip(), 80)!r}: nothing can stand for lines "
+                "of the file. Write them all, or make one edit before and one after them."
             )
     return ""
 

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.system.own_process import beginning
 from midstream.system.supervisor import run_briefly
 
 BEGINNING: Final = b"%PDF-"
@@ -72,7 +73,7 @@ def text_of(data: bytes | bytearray, name: str) -> bytes:
     if ended.exit_code == 0 and not ended.cause:
         return said
     if ended.exit_code == _NO_PDF:
-        why = said.decode("utf-8", "replace").strip()[:300]
+        why = beginning(said.decode("utf-8", "replace").strip(), 300)
         raise UserMistake(f"{name} cannot be read as a PDF: {why}.", hint="Open it yourself.")
     how = f"took longer than {TIMEOUT_S:g} s" if ended.cause else "took too much memory"
     raise WorldTrouble(

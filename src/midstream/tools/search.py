@@ -19,7 +19,7 @@ from midstream.runtime.ports import ToolContext
 from midstream.safety.protected import classify
 from midstream.system.hard_links import is_another_name
 from midstream.system.offloop import in_thread
-from midstream.system.own_process import own_redactor
+from midstream.system.own_process import MARGIN, own_redactor
 from midstream.system.programs import found_program
 from midstream.system.supervisor import Sink, run_command
 from midstream.system.walk import Ignores, ignore_spec, is_tame, walk
@@ -33,7 +33,7 @@ from midstream.system.workspace_paths import (
 )
 from midstream.tools.base import Planned, Tool, check_stop, tool, tool_from
 from midstream.tools.line_patterns import LinePattern, literal_text, regular_expression
-from midstream.tools.tool_text import MARGIN, capped, in_one_line
+from midstream.tools.tool_text import capped, in_one_line
 
 MAX_ENTRIES: Final = 1_000
 MAX_LISTED_DEPTH: Final = 8

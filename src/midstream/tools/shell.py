@@ -34,11 +34,12 @@ from midstream.safety.read_only_commands import is_harmless
 from midstream.safety.rules import ANY_HOST, host_of
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import call_soon, in_thread
+from midstream.system.own_process import MARGIN, beginning, ending
 from midstream.system.programs import command_environment
 from midstream.system.supervisor import KILL_S, Box, Ended, Sink, run_command
 from midstream.tools import read_only_launch
 from midstream.tools.base import Planned, Tool, parameters_of, typed
-from midstream.tools.tool_text import MARGIN, beginning, ending, joined
+from midstream.tools.tool_text import joined
 
 if TYPE_CHECKING:
     from midstream.tools.sandbox.guarded_files import Guarded

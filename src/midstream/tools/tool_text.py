@@ -8,14 +8,9 @@ import msgspec
 
 from midstream.language.errors import UserMistake
 from midstream.safety.decoding import clean
-from midstream.system.own_process import own_redactor
+from midstream.system.own_process import beginning, ending
 
 MAX_CHARS: Final = 50_000
-
-MARGIN: Final = 8_000
-"""Characters beyond a cut that are looked at for secrets: of one that is cut in two, neither half would
-be known for what it is.
-"""
 
 
 def cleaned(text: str) -> str:
@@ -29,20 +24,6 @@ def capped(text: str, max_chars: int = MAX_CHARS) -> str:
         return text
     head, tail = (max_chars + 1) // 2, max_chars // 2
     return joined(beginning(text, head), len(text) - head - tail, ending(text, tail))
-
-
-def beginning(text: str, chars: int) -> str:
-    """Return about the first characters of a text, its secrets redacted before it is cut."""
-    is_cut = len(text) >= chars + MARGIN
-    clean = own_redactor().redacted(text[: chars + MARGIN])
-    return clean[: max(len(clean) - MARGIN, 0) if is_cut else chars]
-
-
-def ending(text: str, chars: int) -> str:
-    """Return about the last characters of a text, its secrets redacted before it is cut."""
-    is_cut = len(text) >= chars + MARGIN
-    clean = own_redactor().redacted(text[max(len(text) - chars - MARGIN, 0) :])
-    return clean[MARGIN if is_cut else max(len(clean) - chars, 0) :]
 
 
 def joined(head: str, left_out: int, tail: str) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from midstream.language.names import Json
+from midstream.system.own_process import beginning, ending
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import SchemaError, ValidationError
@@ -77,7 +78,7 @@ def _short(message: str) -> str:
     if len(message) <= SHOWN_CHARS:
         return message
     half = SHOWN_CHARS // 2
-    return f"{message[:half]} ... {message[-half:]}"
+    return f"{beginning(message, half)} ... {ending(message, half)}"
 
 
 def _is_too_big(value: Json, max_nodes: int) -> bool:

@@ -21,6 +21,7 @@ from midstream.safety.capability import Capability
 from midstream.safety.rules import WEB_PORTS, host_of
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
+from midstream.system.own_process import beginning
 
 if TYPE_CHECKING:
     import httpx2
@@ -65,6 +66,14 @@ class WebAddress(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.scheme}://{literal}:{self.port}{self.path}"
 
 
+_LOOKED_AT: Final = 200
+
+
+def shown(text: str) -> str:
+    """Return foreign text as a part of a message, its secrets redacted before it is cut."""
+    return clip(beginning(text, _LOOKED_AT))
+
+
 def read_address(url: str) -> WebAddress:
     """Return the parts of an address.
 
@@ -73,7 +82,7 @@ def read_address(url: str) -> WebAddress:
     """
     if len(url) > MAX_URL_CHARS or _ODD.search(url):
         raise UserMistake(
-            f"{clip(url)!r} is no address: it is too long, or has blanks, controls or backslashes.",
+            f"{shown(url)!r} is no address: it is too long, or has blanks, controls or backslashes.",
             hint="Write it as a browser copies it.",
         )
     try:
@@ -81,11 +90,11 @@ def read_address(url: str) -> WebAddress:
         port = parts.port
     except ValueError as error:
         raise UserMistake(
-            f"{clip(url)!r} is no address: {error}.", hint="Write it as a browser copies it."
+            f"{shown(url)!r} is no address: {error}.", hint="Write it as a browser copies it."
         ) from error
     if parts.scheme not in ("http", "https"):
         raise UserMistake(
-            f"{clip(url)!r} is not fetched: only http and https are.",
+            f"{shown(url)!r} is not fetched: only http and https are.",
             hint="For files of the workspace there is read_files.",
         )
     if "@" in parts.netloc:
@@ -95,7 +104,7 @@ def read_address(url: str) -> WebAddress:
     found = host_of(parts.netloc)
     if found is None:
         raise UserMistake(
-            f"{clip(parts.netloc)!r} is no host.",
+            f"{shown(parts.netloc)!r} is no host.",
             hint="Write the name in ASCII (xn--...), or an address as 192.0.2.1 or [2001:db8::1].",
         )
     path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~")
@@ -158,7 +167,7 @@ async def asked(
             await response.aclose()
         return
     raise WorldTrouble(
-        f"{address.target} cannot be reached: {clip(trouble)}.",
+        f"{address.target} cannot be reached: {shown(trouble)}.",
         hint="Try again later, or another address.",
     )
 
@@ -166,7 +175,7 @@ async def asked(
 def _broken(address: WebAddress, error: Exception) -> WorldTrouble:
     words = sanitized(str(error)) or type(error).__name__
     return WorldTrouble(
-        f"{address.target} gave no whole answer: {clip(words)}.",
+        f"{address.target} gave no whole answer: {shown(words)}.",
         hint="Try again later, or another address.",
     )
 

@@ -12,13 +12,13 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from midstream.language.errors import UserMistake, WorldTrouble, clip
+from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.runtime.ports import ToolContext
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import own_redactor
 from midstream.tools.base import Planned, Tool, tool, tool_from
-from midstream.tools.web_addresses import WebAddress, asked, read_address
+from midstream.tools.web_addresses import WebAddress, asked, read_address, shown
 
 if TYPE_CHECKING:
     import httpx2
@@ -70,7 +70,9 @@ async def web_fetch(
         async with asyncio.timeout(TOTAL_S):
             page = await _fetched(url, context)
     except TimeoutError as error:
-        raise WorldTrouble(f"{clip(url)} took more than {TOTAL_S:g} s.", hint=_ELSEWHERE) from error
+        raise WorldTrouble(
+            f"{shown(url)} took more than {TOTAL_S:g} s.", hint=_ELSEWHERE
+        ) from error
     return await in_thread(partial(_shown, page, start))
 
 
@@ -91,7 +93,7 @@ async def _fetched(url: str, context: ToolContext) -> Page:
                 if not (300 <= response.status_code < 400 and location):
                     return await _read(response, address)
             address = _next(address, location, context)
-    raise WorldTrouble(f"{clip(url)} redirects more than {MAX_REDIRECTS} times.", hint=_ELSEWHERE)
+    raise WorldTrouble(f"{shown(url)} redirects more than {MAX_REDIRECTS} times.", hint=_ELSEWHERE)
 
 
 def web_client() -> "httpx2.AsyncClient":
@@ -112,12 +114,12 @@ def _next(address: WebAddress, location: str, context: ToolContext) -> WebAddres
     Raises:
         UserMistake: it may not, or not unasked.
     """
-    shown = sanitized(clip(location))
+    named = sanitized(shown(location))
     try:
         found = read_address(urljoin(str(address), location))
     except (UserMistake, ValueError) as error:
         raise UserMistake(
-            f"It redirects to {shown}, which is not followed: {error}", hint=_ELSEWHERE
+            f"It redirects to {named}, which is not followed: {error}", hint=_ELSEWHERE
         ) from error
     if found.target != address.target and (why := context.forbids(found.request)):
         raise UserMistake(
@@ -136,7 +138,7 @@ async def _read(response: "httpx2.Response", address: WebAddress) -> Page:
     packing = response.headers.get("content-encoding", "").strip().lower()
     if packing not in ("", "identity"):
         raise WorldTrouble(
-            f"{address} answered in a packed form ({sanitized(clip(packing))}) that was not asked for.",
+            f"{address} answered in a packed form ({sanitized(shown(packing))}) that was not asked for.",
             hint=_ELSEWHERE,
         )
     said = response.headers.get("content-type", "")
@@ -168,7 +170,7 @@ def _no_text(address: WebAddress, content_type: str, length: str) -> UserMistake
         else ""
     )
     return UserMistake(
-        f"{address} is no text, so nothing of it is shown: {sanitized(clip(content_type))}{size}.",
+        f"{address} is no text, so nothing of it is shown: {sanitized(shown(content_type))}{size}.",
         hint="Pages and text are read; of a PDF, look for a page that says the same.",
     )
 

@@ -13,7 +13,7 @@ from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.runtime.ports import ToolContext
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
-from midstream.system.own_process import own_redactor
+from midstream.system.own_process import beginning, own_redactor
 from midstream.tools.base import Planned, Tool, tool, tool_from
 from midstream.tools.web_addresses import WebAddress, asked, read_address
 from midstream.tools.web_fetch import judged_tool, marked, web_client
@@ -146,7 +146,8 @@ def _shown(data: bytes, address: WebAddress) -> str:
         words = " ".join(readable(hit.content or hit.description or "", "").split())
         title = " ".join((hit.title or "(no title)").split())
         found.append(
-            f"{number}. {title[:200]}\n   {(hit.url or '')[:500]}\n   {words[:_MAX_SNIPPET]}"
+            f"{number}. {beginning(title, 200)}\n   {beginning(hit.url or '', 500)}\n"
+            f"   {beginning(words, _MAX_SNIPPET)}"
         )
     if not found:
         return "Nothing was found."

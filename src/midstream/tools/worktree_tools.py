@@ -19,6 +19,7 @@ from midstream.language.names import JOIN_WORKTREE, OPEN_WORKTREE
 from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.system.diff import file_diff
 from midstream.system.offloop import in_thread
+from midstream.system.own_process import beginning
 from midstream.system.put_in_place import guards
 from midstream.system.worktree import Merge, Worktree, found, merges, set_merged
 from midstream.tools.base import Planned, Tool, tool, tool_from
@@ -121,7 +122,8 @@ def _report(
         if each.sides:
             left = len(each.sides) - _MAX_SIDES
             lines.append(
-                each.sides[:_MAX_SIDES].rstrip() + (f"\n[+{left:,} more]" if left > 0 else "")
+                beginning(each.sides, _MAX_SIDES).rstrip()
+                + (f"\n[+{left:,} more]" if left > 0 else "")
             )
     return "\n".join(lines)
 

@@ -18,6 +18,7 @@ from midstream.language.names import Json
 from midstream.runtime.ports import ToolOutcome
 from midstream.safety.redaction import Redactor
 from midstream.system.offloop import in_thread, still_working
+from midstream.system.own_process import own_redactor
 from midstream.tools.mcp.mcp_tools import (
     MAX_TOOLS,
     BadOffer,
@@ -58,7 +59,7 @@ class Connection:
         self._folder = folder
         self._environ = environ
         self._changed = changed
-        self._redacted = Redactor(secrets_of(server)).redacted
+        self._secrets = Redactor(secrets_of(server))
         self._traffic = Traffic()
         self._leave = asyncio.Event()
         self._client: Client | None = None
@@ -218,6 +219,10 @@ class Connection:
         outcome = await in_thread(lambda: outcome_of(result.model_dump(by_alias=True)))
         return replace(outcome, text=self._redacted(outcome.text))
 
+    def _redacted(self, text: str) -> str:
+        """Return a server's words without its secrets and ours: they are cut before others see them."""
+        return own_redactor().redacted(self._secrets.redacted(text))
+
     def _session(self) -> Any:
         if self._client is None or self.is_over:
             raise ConnectionError
@@ -230,7 +235,7 @@ class Connection:
             return error
         named = f"The MCP server {self._server.name}"
         if self._traffic.over.is_set() and (self._traffic.ended or not str(error)):
-            told = _short(self._redacted(self._traffic.why()))
+            told = _short(self._redacted(self._traffic.why(self._redacted)))
             return WorldTrouble(f"{named} {told}", hint=_STANDING)
         if isinstance(error, TimeoutError):
             return WorldTrouble(f"{named} did not answer in time.", hint=_STANDING)

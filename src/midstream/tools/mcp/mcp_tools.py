@@ -24,6 +24,7 @@ from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import Capability
 from midstream.safety.decoding import BadValue, checked, clean
 from midstream.system.offloop import unless_stopped
+from midstream.system.own_process import beginning
 from midstream.tools.base import Planned, Tool
 from midstream.tools.tool_text import MAX_CHARS, capped
 
@@ -204,11 +205,11 @@ def _text(part: dict[str, Any]) -> str:
             size = len(str(part.get("data", ""))) * 3 // 4
             return f"[{kind} {str(part.get('mimeType', ''))[:100]}, {size:,} bytes, not shown]"
         case "resource_link":
-            return f"[link {str(part.get('uri', ''))[:1_000]}]"
+            return f"[link {beginning(str(part.get('uri', '')), 1_000)}]"
         case "resource":
             inner = part.get("resource") or {}
             words = capped(str(inner.get("text", "")), MAX_CHARS)
-            return f"[resource {str(inner.get('uri', ''))[:1_000]}]\n{words}".rstrip()
+            return f"[resource {beginning(str(inner.get('uri', '')), 1_000)}]\n{words}".rstrip()
         case _:
             return "[a part of an unknown kind, left out]"
 

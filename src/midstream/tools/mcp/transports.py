@@ -59,9 +59,9 @@ class Traffic:
         self.ended = self.ended or why
         self.over.set()
 
-    def why(self) -> str:
-        """Return why the connection ended, with the server's last words."""
-        words = self.process.last_words() if self.process is not None else ""
+    def why(self, redacted: Callable[[str], str]) -> str:
+        """Return why the connection ended, with the server's last words, their secrets redacted."""
+        words = self.process.last_words(redacted) if self.process is not None else ""
         return f"{self.ended or 'closed the connection'}{f'. It said: {words}' if words else ''}"
 
 

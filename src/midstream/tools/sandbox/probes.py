@@ -21,6 +21,7 @@ from midstream.config.private_files import write_whole
 from midstream.language.errors import WorldTrouble
 from midstream.safety.capability import SandboxLevel
 from midstream.system.offloop import Timeout
+from midstream.system.own_process import beginning
 from midstream.system.supervisor import Child
 from midstream.tools.sandbox import bwrap as bubblewrap
 from midstream.tools.sandbox import seatbelt, seccomp
@@ -162,7 +163,7 @@ def _measure(box: Bwrap | Seatbelt, state: Path) -> Measured:
     try:
         probes = [Probe(*each) for each in json.loads(said.partition("\n")[0])]
     except (ValueError, TypeError):
-        why = f"The sandbox does not start: {said.strip()[:400] or 'it said nothing'}"
+        why = f"The sandbox does not start: {beginning(said.strip(), 400) or 'it said nothing'}"
         return named(level="none", why=why)
     probes.append(Probe("everything ends with the command", ended, "" if ended else "it ran on"))
     if isinstance(box, Bwrap):
