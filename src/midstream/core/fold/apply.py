@@ -52,21 +52,16 @@ _PROGRESS = frozenset(
 
 def apply(run: Run, fact: e.AnyFact) -> Run:
     """Return the run after the fact. Total: every fact of the union has a row in `FOLDS`."""
-    if run.sessions:
-        return with_unheard(run, _applied(run, fact), fact)
-    return _applied(run, fact)
-
-
-def _applied(run: Run, fact: e.AnyFact) -> Run:
-    if fact.branch:
-        return in_branch(run, fact)
     kind = type(fact)
-    # The two facts of every transition count themselves in: a copy less on the path all runs take.
-    if kind is e.HandlerRan or kind is e.StateTransition:
-        return FOLDS[kind](run, fact)
-    if run.crashes and kind in _PROGRESS:
-        run = replace(run, crashes=0)
-    return replace(FOLDS[kind](run, fact), seq=run.seq + 1)
+    if fact.branch:
+        after = in_branch(run, fact)
+    elif kind is e.HandlerRan or kind is e.StateTransition:
+        # The two facts of every transition count themselves in: a copy less on the path all runs take.
+        after = FOLDS[kind](run, fact)
+    else:
+        before = replace(run, crashes=0) if run.crashes and kind in _PROGRESS else run
+        after = replace(FOLDS[kind](before, fact), seq=run.seq + 1)
+    return with_unheard(run, after, fact) if run.sessions else after
 
 
 def _counted_call(run: Run, fact: e.ToolCalled) -> Run:

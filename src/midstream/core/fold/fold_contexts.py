@@ -66,6 +66,8 @@ def with_used(run: Run, agent: str, usage: Usage | None) -> Run:
 def own_calls(run: Run) -> tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]:
     """Return the calls that an external agent has made itself in its turn, and what became of them."""
     made = () if run.visit.turn is None else run.visit.turn.external
+    if not made:
+        return (), ()
     results = (
         ToolResult(call_id=call.call.id, outcome=call.outcome, text=call.result) for call in made
     )

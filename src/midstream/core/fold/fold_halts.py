@@ -134,17 +134,19 @@ def _cuts_after(run: Run, fact: Interrupted) -> tuple[Visit, ...]:
     cuts = run.halt.cuts
     if is_anew or (fact.resumes and cuts):
         return cuts
-    known = [earlier.state for earlier in cuts]
     # A state that is cut again loses what was cut since: going back leads to the first time, once.
-    below = cuts[: known.index(fact.state)] if fact.state in known else cuts
-    return (*below, _cut(run, fact.state))
+    for place, earlier in enumerate(cuts):
+        if earlier.state == fact.state:
+            cuts = cuts[:place]
+            break
+    return (*cuts, _cut(run, fact.state))
 
 
 def _cut(run: Run, state: str) -> Visit:
     """Return the run's visit as a cut at `state`: what going back there goes on with."""
     visit = run.visit
     turn, in_doubt = visit.turn or Turn(agent=""), None
-    if (call := _unsure_call(turn)) is None:
+    if (call := _unsure_call(turn)) is None and run.halt.cuts:
         # It stays in doubt until a person has said what became of it, however often the state is cut.
         earlier = (cut.call_in_doubt for cut in run.halt.cuts if cut.state == state)
         call = next(earlier, None)
