@@ -121,12 +121,11 @@ def spoken(
     branch = addressees(run).get(name) if name else None
     if branch is not None:
         return Destination(text=words, run=run.id, branch=branch.branch.path)
-    ids = [] if is_unasked else [card.id for card in _cards(run)]
-    if len(ids) > 1:
-        raise UserMistake(
-            f"Several questions are open: {', '.join(ids)}.", hint="Say which: question=ID."
-        )
-    return Destination(text=line, run=run.id, question=ids[0] if ids else None)
+    cards = [] if is_unasked else _cards(run)
+    if len(cards) > 1:
+        ids = ", ".join(card.id for card in cards)
+        raise UserMistake(f"Several questions are open: {ids}.", hint="Say which: question=ID.")
+    return Destination(text=line, run=run.id, question=cards[0].id if cards else None)
 
 
 def answering(line: str, run: Run) -> Route | None:

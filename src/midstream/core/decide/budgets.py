@@ -192,8 +192,10 @@ def _is_caught(story: Story) -> bool:
 def counts_minutes(run: Run) -> bool:
     """Return whether a budget of the run counts minutes; of a run that has started."""
     own = run.usage.limits is not None and run.usage.limits.minutes is not None
-    called = (branch for branch in run.visit.branches.values() if branch.branch.call_id)
-    return own or _counts(definition_of(run)) or any(map(counts_minutes, called))
+    if own or run.plan.counts_minutes or any(map(_counts, definition_of(run).workflows.values())):
+        return True
+    called = [branch for branch in run.visit.branches.values() if branch.branch.call_id]
+    return any(map(counts_minutes, called))
 
 
 def _counts(definition: Definition) -> bool:

@@ -78,12 +78,15 @@ def said(story: Story, input: UserSaid) -> None:
     if input.refused:
         _reject(story, input, input.refused)
         return
-    waiting_for = next((q for q in run.inbox.open_questions if q.kind == "input"), None)
-    if not _holds(run, input.to):
-        _reject(story, _to_all(input), f"{input.to.branch} is done")
-        return
-    if input.to.branch and run.visit.phase == "halting":
-        input = _to_all(input)  # All of it is being interrupted: the words join that.
+    asked = run.inbox.open_questions
+    waiting_for = next((q for q in asked if q.kind == "input"), None) if asked else None
+    if input.to.branch:
+        branch = branch_at(run, input.to.branch)
+        if branch is None or branch.is_over:
+            _reject(story, _to_all(input), f"{input.to.branch} is done")
+            return
+        if run.visit.phase == "halting":
+            input = _to_all(input)  # All of it is being interrupted: the words join that.
     if run.compacting is not None and _is_to_wait(run, input, waiting_for):
         _receive(story, input, "queue", UNTIL_SUMMARY)
         return
@@ -92,12 +95,6 @@ def said(story: Story, input: UserSaid) -> None:
     has_cut = record.handling == "interrupt" or run.visit.phase == "waiting"
     if has_cut and record.disposition != "rejected":
         compacting.stop(story, input.shown)
-
-
-def _holds(run: Run, to: Destination) -> bool:
-    """Return whether the branch that words are for is still at work; of a question its answer says so."""
-    branch = branch_at(run, to.branch)
-    return branch is not None and (branch is run or not branch.is_over)
 
 
 def _to_all(input: UserSaid) -> UserSaid:
@@ -125,7 +122,7 @@ def _heard(story: Story, input: UserSaid, waiting_for: Question | None) -> None:
         _answer(story, input, question_of(run.inbox, input.to.question))
     elif waiting_for is not None and not input.to.branch:
         _answer(story, input, waiting_for)
-    elif _is_in_held_branch(story, input.to.branch):
+    elif input.to.branch and _is_in_held_branch(story, input.to.branch):
         _go_on_with(story, input)
     elif run.visit.phase == "held" or (
         run.visit.phase == "halting" and run.halt.leads_to != "stop"
@@ -142,9 +139,10 @@ def _heard(story: Story, input: UserSaid, waiting_for: Question | None) -> None:
 def _unasked(story: Story, input: UserSaid) -> None:
     story, text = story_at(story, input.to.branch), input.to.text
     run = story.run
-    if any(around.run.visit.phase not in AROUND for around in story.around_it()):
-        _keep_for_later(story, input)
-        return
+    for around in story.around_it():
+        if around.run.visit.phase not in AROUND:
+            _keep_for_later(story, input)
+            return
     if run.visit.phase == "halting" and run.halt.leads_to == "stop":
         _reject(story, input, "the branch is stopping")
         return
@@ -186,7 +184,7 @@ def _keep_for_later(story: Story, input: UserSaid) -> None:
 
 def _is_in_held_branch(story: Story, path: str) -> bool:
     """Return whether a held run can go on with words for one of its branches, all the way down to it."""
-    if not path or story.run.visit.phase != "held":
+    if story.run.visit.phase != "held":
         return False
     here = story
     for name in path.split("/"):
@@ -455,8 +453,10 @@ def halt(
         else:
             hold_branch(inner, within, told)
     not_run, stopped, unanswered = told
-    unsure = {q.call_id for q in story.own_questions() if _is_about_outcome(run, q)}
-    for open_call in () if story.run.visit.turn is None else story.run.visit.turn.calls:
+    calls = () if story.run.visit.turn is None else story.run.visit.turn.calls
+    asked = story.own_questions() if calls else []
+    unsure = {q.call_id for q in asked if _is_about_outcome(run, q)} if asked else set()
+    for open_call in calls:
         if open_call.ended is not None and open_call.status in ("running", "stopping"):
             # Only a check was to come, or hooks were to have their say; they are killed.
             ended = open_call.ended
@@ -511,7 +511,10 @@ def _seen(run: Run, shown: tuple[Shown, ...]) -> Shown | None:
     if run.visit.phase != "turn" or run.visit.turn is None or run.visit.turn.calls:
         return None
     key = request_key(run)
-    return next((part for part in shown if part.key == key), None)
+    for part in shown:
+        if part.key == key:
+            return part
+    return None
 
 
 def finish_halt(story: Story) -> None:
@@ -532,7 +535,7 @@ def finish_halt(story: Story) -> None:
         run = story.run
         if run.visit.phase not in ("halting", "held"):
             return
-    if any(inner.run.visit.phase == "halting" for inner in story.living()):
+    if run.visit.branches and any(b.visit.phase == "halting" for b in run.visit.branches.values()):
         return
     if run.halt.leads_to == "stop":
         story.dispose_rest()

@@ -45,10 +45,11 @@ class Story:
 
     def living(self) -> "list[BranchStory]":
         """Return the stories of the branches that have not ended."""
+        branches = self.run.visit.branches
+        if not branches:
+            return []
         return [
-            self.within(name)
-            for name, run in self.run.visit.branches.items()
-            if run.visit.phase != "ended"
+            self.within(name) for name, run in branches.items() if run.visit.phase != "ended"
         ]
 
     def close_call(
@@ -79,7 +80,8 @@ class Story:
 
     def own_questions(self) -> list[Question]:
         """Return the open questions that were not asked by a branch within."""
-        return [q for q in self.run.inbox.open_questions if q.branch == self.path]
+        asked = self.run.inbox.open_questions
+        return [q for q in asked if q.branch == self.path] if asked else []
 
     def supersede_questions(self, reason: str) -> None:
         """Close every open question unanswered."""
