@@ -119,6 +119,8 @@ class StreamingEffect:
     @property
     def calls(self) -> str:
         """Return the names of the tools it has begun to ask for, in order; of many the last ones."""
+        if not self._calling:
+            return ""
         names = self._calling[-_MAX_NAMES:]
         return ", ".join(["...", *names] if len(names) < len(self._calling) else names)
 

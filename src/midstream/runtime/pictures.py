@@ -43,9 +43,10 @@ async def with_pictures(
         JournalFull: there is no room for one.
     """
     found = [*islice(mentioned(text), 10 * MOST)] if "@" in text else []
-    shown = await _marked_in(text, world.blobs, known)
-    if not found and not shown:
+    marks = marked(text)
+    if not found and not marks:
         return text, ()
+    shown = await _kept_of(marks, world.blobs, known)
     parts: list[str] = []
     end = 0
     for start, stop, path in found:
@@ -81,10 +82,12 @@ def _picture_at(path: str, world: World) -> bytes | None:
     return bytes(read_in_slices(place, max_bytes=MAX_BYTES))
 
 
-async def _marked_in(text: str, blobs: BlobStore, known: Collection[str]) -> dict[str, Picture]:
-    """Return the pictures that marks in a text mean, by their ids, as far as they are kept."""
+async def _kept_of(
+    marks: Mapping[str, str], blobs: BlobStore, known: Collection[str]
+) -> dict[str, Picture]:
+    """Return the pictures that marks mean, by their ids, as far as they are kept."""
     shown: dict[str, Picture] = {}
-    for id, name in [*marked(text).items()][: MOST + 1]:
+    for id, name in [*marks.items()][: MOST + 1]:
         if id not in known:
             with suppress(MidstreamError):
                 data = await blobs.get(id)

@@ -10,6 +10,7 @@ halt, a late reply or a question needs follows from the facts; there is no other
 
 import asyncio
 import contextlib
+import os
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Literal, get_args
@@ -502,7 +503,7 @@ class WorkflowStateMachine:
         if asked is not None and asked.schema is not None:
             answer, problem = await checked(to.text, asked.schema, self._world.validate)
         said = inputs.UserSaid(
-            id=readable(id) if id else secrets.token_hex(6),
+            id=readable(id) if id else os.urandom(6).hex(),
             to=to,
             at=self._world.clock.now(),
             source=readable(source),
@@ -785,8 +786,9 @@ class WorkflowStateMachine:
         return is_taken_care_of and self._fault is None and not is_done
 
     def _has_left(self) -> bool:
-        is_idle = self._taker is None and not (self._in_flight or self._inputs)
-        return self._is_leaving and self._run.visit.phase != "new" and is_idle
+        if not self._is_leaving or self._run.visit.phase == "new":
+            return False
+        return self._taker is None and not (self._in_flight or self._inputs)
 
     async def _take_all(self) -> None:
         """Take the inputs that wait, at most `FAIR_INPUTS`: then others have their turn first."""
