@@ -153,7 +153,7 @@ class InFlight:
             elif isinstance(effect, AskModel):
                 self._keep_asking(effect, world)
         for key in gone:
-            self.forget(key)
+            self._cut_off(key)
         if not owed:
             # A dict keeps the room it once had; a run that waits for a person may wait long.
             tasks.clear()
@@ -253,6 +253,9 @@ class InFlight:
     def forget(self, key: EffectKey) -> None:
         """Cut off an effect as if it had never come to anything; its cleaning up is awaited at the end."""
         self._silence(key)
+        self._cut_off(key)
+
+    def _cut_off(self, key: EffectKey) -> None:
         stream = self._streams.pop(key, None)
         self.cancel(self._tasks.pop(key, None))
         if stream is not None:
@@ -300,8 +303,8 @@ class InFlight:
 
     def shown(self) -> tuple[Shown, ...]:
         """Return what a reader has seen of each reply under way; of a summary nothing, but what it used."""
-        summaries = [each for each in self._streams.values() if is_summary_key(each.key)]
-        return tuple(each.shown() for each in (*self._replies(), *summaries))
+        streams = self._streams.values()
+        return tuple([each.shown() for each in streams if each.key[-2] in ("model", "summary")])
 
     def streaming(self, run: Run) -> "list[tuple[str, StreamingEffect]]":
         """Return the replies under way that are shown, each with the branch it belongs to."""
