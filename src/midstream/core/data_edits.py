@@ -7,7 +7,7 @@ changed is said whole instead (`HandlerRan.changed`): that is shorter, and easie
 
 from collections.abc import Iterable, Iterator, Sequence
 from operator import is_
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -60,24 +60,26 @@ def edited(data: dict[str, Json], edits: Iterable[Edit]) -> dict[str, Json]:
 
 
 def _edited(value: Json, path: Path, edit: Edit) -> Json:
-    if not path:
-        return _spliced(value, edit) if isinstance(edit, Splice) else cast(Assign, edit).value
     step, rest = path[0], path[1:]
-    if isinstance(value, dict):
-        if not rest and isinstance(edit, Remove):
-            return {key: item for key, item in value.items() if key != step}
-        is_new = not rest and isinstance(edit, Assign)
-        return {**value, step: _edited(None if is_new else value[step], rest, edit)}
-    items, place = [*value], int(step)
-    items[place] = _edited(items[place], rest, edit)
-    return items
+    made = value.copy()
+    if rest:
+        made[step] = _edited(value[step], rest, edit)
+    elif isinstance(edit, Splice):
+        made[step] = _spliced(value[step], edit)
+    elif isinstance(edit, Assign):
+        made[step] = edit.value
+    else:
+        made.pop(step, None)
+    return made
 
 
 def _spliced(value: Json, edit: Splice) -> Json:
     behind = edit.at + edit.drop
     if isinstance(value, str):
         return f"{value[: edit.at]}{edit.put}{value[behind:]}"
-    return [*value[: edit.at], *edit.put, *value[behind:]]
+    made = value.copy()
+    made[edit.at : behind] = edit.put
+    return made
 
 
 # --- finding them -------------------------------------------------------------------------------
@@ -99,7 +101,8 @@ def _weighed(value: Json, room: int) -> int:
                 return room
     elif isinstance(value, list):
         for item in value:
-            if (room := _weighed(item, room)) <= 0:
+            room = room - _LEAST - len(item) if type(item) is str else _weighed(item, room)
+            if room <= 0:
                 return room
     return room
 
@@ -110,7 +113,9 @@ def edits_between(path: Path, before: Json, after: Json) -> list[Edit] | None:
     None where most of it is new, or another kind of thing: then the whole is shorter.
     """
     edits = list(_between(path, before, after))
-    return None if any(isinstance(edit, Assign) and edit.path == path for edit in edits) else edits
+    # The whole written anew is the only edit there is then.
+    is_whole = bool(edits) and isinstance(edits[0], Assign) and edits[0].path == path
+    return None if is_whole else edits
 
 
 def _between(path: Path, before: Json, after: Json) -> Iterator[Edit]:
@@ -188,7 +193,7 @@ def _alike(one: Sequence[Json], other: Sequence[Json]) -> int:
     """Return how many items two lists have in common at their beginning."""
     count = 0
     for a, b in zip(one, other, strict=False):
-        if not is_same(a, b):
+        if a is not b and not is_same(a, b):
             break
         count += 1
     return count
