@@ -91,7 +91,9 @@ async def cleaned_result(
         changed=await cleaned_json(result.changed, redactor) if result.changed else {},
         edits=tuple([await _cleaned_edit(each, data, redactor) for each in result.edits]),
         variables=await cleaned_json(result.variables, redactor) if result.variables else {},
-        contexts=tuple([await _cleaned_change(each, redactor) for each in result.contexts]),
+        contexts=tuple([await _cleaned_change(each, redactor) for each in result.contexts])
+        if result.contexts
+        else (),
     )
 
 

@@ -74,9 +74,10 @@ def _is_plain(fact: HandlerRan) -> bool:
     if fact.changed or fact.variables:
         return False
     for edit in fact.edits:
-        if not isinstance(edit, Splice) or type(edit.put) not in (str, list):
+        if not isinstance(edit, Splice):
             return False
-        if not _TEXT.issuperset(map(type, edit.put)):
+        put = edit.put
+        if type(put) is not str and (type(put) is not list or not _TEXT.issuperset(map(type, put))):
             return False
     return True
 
