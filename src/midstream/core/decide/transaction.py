@@ -48,9 +48,7 @@ class Story:
         branches = self.run.visit.branches
         if not branches:
             return []
-        return [
-            self.within(name) for name, run in branches.items() if run.visit.phase != "ended"
-        ]
+        return [self.within(name) for name, run in branches.items() if run.visit.phase != "ended"]
 
     def close_call(
         self,
@@ -85,6 +83,8 @@ class Story:
 
     def supersede_questions(self, reason: str) -> None:
         """Close every open question unanswered."""
+        if not self.run.inbox.open_questions:
+            return  # those of branches stand there, too
         for story in self.living():
             story.supersede_questions(reason)
         for question in self.own_questions():

@@ -24,6 +24,7 @@ from midstream.core.run import (
 from midstream.language.names import RESUME
 
 _NONE: dict[str, Run] = {}
+_NO_TIMERS: dict[str, float] = {}
 
 
 def received(run: Run, fact: InputReceived) -> Run:
@@ -55,13 +56,14 @@ def disposed(run: Run, fact: InputDisposed) -> Run:
     return with_inbox(
         run,
         lines=booked(run.inbox.lines, fact.input_id, record),
-        undelivered=tuple(r for r in run.inbox.undelivered if r.id != fact.input_id),
+        undelivered=tuple([r for r in run.inbox.undelivered if r.id != fact.input_id]),
     )
 
 
 def interrupted(run: Run, fact: Interrupted) -> Run:
     """Return the run being halted."""
-    run = with_used(run, fact.agent, fact.usage)
+    if fact.usage is not None:
+        run = with_used(run, fact.agent, fact.usage)
     if fact.leads_to == "trouble":
         return _troubled(run, fact)
     common_data, halt = dict(run.common_data), run.halt
@@ -176,7 +178,7 @@ def _cut(run: Run, state: str) -> Visit:
         chosen_by="",
         turn=in_doubt or (goes_on if phase == "turn" else None),
         trouble=None,
-        timers={name: until for name, until in visit.timers.items() if name == WAITED},
+        timers={WAITED: visit.timers[WAITED]} if WAITED in visit.timers else _NO_TIMERS,
         branches=_NONE,
         usage=(*visit.usage, span),
     )
