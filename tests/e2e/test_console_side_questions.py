@@ -1,11 +1,15 @@
 """A question beside a chat that is at work, in the real program: it goes on, and hears nothing."""
 
+import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from console_kit import console
 from screen import CTRL_D, ESC
 from support.openai_server import Body, Call, Fault, Gate, OpenAIServer, Reply
+
+from midstream.app.side_questions import SideQuestions
+from midstream.app.switching import Switching
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 
@@ -103,6 +107,46 @@ def test_esc_stops_the_turn_first_and_then_withdraws_the_question(tmp_path: Path
         screen.wait_for("And 1 question beside them (/btw): ~")
         answer.open()
         story.open()
+
+
+def test_who_stops_twice_at_once_withdraws_two_questions_the_newest_first() -> None:
+    questions = SideQuestions(cast("Switching", None))
+    first, second = asyncio.Event(), asyncio.Event()
+    questions._stops = [first, second]
+
+    assert questions.stop()
+    assert (first.is_set(), second.is_set()) == (False, True)
+    assert questions.is_asking
+    assert questions.stop()
+    assert first.is_set()
+    assert not questions.is_asking
+    assert not questions.stop()
+
+
+def test_each_esc_withdraws_another_question(tmp_path: Path) -> None:
+    gates = [Gate(), Gate()]
+    steps = [
+        Reply(text="Hello."),
+        *(Reply(chunks=("It is ", "Ada."), gate=gate, gate_after=1) for gate in gates),
+    ]
+    with OpenAIServer(steps) as server, console(tmp_path, *MODEL, server=server) as screen:
+        screen.wait_for("chat with dude")
+        screen.type("hello\r")
+        screen.wait_for("Hello.")
+        screen.type("/btw who?\r")
+        screen.wait_for("Esc withdraws /btw")
+        screen.type("/btw what?\r")
+        screen.wait_until(lambda s: s.text().count("is asked beside") == 2, what="two questions")
+        screen.wait_for("Esc withdraws /btw")
+        screen.type(ESC)
+        screen.type(ESC)
+        screen.wait_until(
+            lambda s: s.text().count("The question beside the conversation is withdrawn") == 2,
+            what="both withdrawn",
+        )
+        screen.wait_gone("Esc withdraws /btw")
+        for gate in gates:
+            gate.open()
 
 
 def test_a_tool_that_is_called_instead_of_an_answer_is_not_run(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class SideQuestions:
     @property
     def is_asking(self) -> bool:
         """Return whether an answer is waited for."""
-        return bool(self._stops)
+        return not all(stop.is_set() for stop in self._stops)
 
     async def ask(self, words: str) -> None:
         """Show the answer of the agent that lines go to; returns then.
@@ -109,10 +109,11 @@ class SideQuestions:
         return asked
 
     def stop(self) -> bool:
-        """Withdraw the question that was asked last and has no answer yet; return whether there was one."""
-        if self._stops:
-            self._stops[-1].set()
-        return self.is_asking
+        """Withdraw the newest question that waits for its answer; return whether there was one."""
+        newest = next((stop for stop in reversed(self._stops) if not stop.is_set()), None)
+        if newest is not None:
+            newest.set()
+        return newest is not None
 
     def take_over(self) -> None:
         """Put the last question and its answer into the editor, to be sent to the conversation."""
