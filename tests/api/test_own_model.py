@@ -8,6 +8,8 @@ import pytest
 from api_kit import TALK
 
 import midstream
+from midstream.core.events import Usage
+from midstream.core.inputs import RequestedCall
 from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.testing import ScriptedModel, call
 
@@ -76,12 +78,37 @@ class Odd:
         return reply
 
 
+# What a program that is not checked by types may make of them.
+_REPLY: Any = ModelReply
+_CALL: Any = RequestedCall
+_USAGE: Any = Usage
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
         ("Done.", "The model Odd returned str, no ModelReply"),
         (KeyError("key"), "The model Odd failed: KeyError: 'key'"),
         (midstream.WorldTrouble("It is down."), "It is down"),
+        (_REPLY(text=None), "Odd returned a ModelReply whose text is None, no str"),
+        (_REPLY(text="", calls=None), "whose calls are None, no tuple of RequestedCall"),
+        (
+            _REPLY(text="", calls=({"name": "a"},)),
+            r"whose calls\[0\] is dict, no RequestedCall",
+        ),
+        (
+            _REPLY(text="", calls=(_CALL(name="a", arguments="{}"),)),
+            r"whose calls\[0\].arguments are str, no dict",
+        ),
+        (
+            _REPLY(text="", calls=(_CALL(name=None, arguments={}),)),
+            r"whose calls\[0\].name is None, no str",
+        ),
+        (_REPLY(text="", usage=7), "whose usage is int, no Usage"),
+        (
+            _REPLY(text="", usage=_USAGE(model="m", input_tokens="7")),
+            "whose usage does not fit: .*got `str`.*input_tokens",
+        ),
     ],
 )
 async def test_what_it_does_wrong_is_said_of_it(tmp_path: Path, answer: Any, said: str) -> None:

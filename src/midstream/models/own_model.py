@@ -3,8 +3,10 @@
 import inspect
 from functools import partial
 
+import msgspec
 from msgspec.structs import replace
 
+from midstream.core.events import Usage
 from midstream.core.inputs import RequestedCall
 from midstream.language.errors import AuthorMistake, MidstreamError, UserMistake
 from midstream.language.spec import ToolSpec
@@ -31,7 +33,8 @@ class OwnModel:
         """Return its reply, each call checked against the schema of its tool.
 
         Raises:
-            AuthorMistake: it raised what no model should, or returned something else than a reply.
+            AuthorMistake: it raised what no model should, or returned something else than a reply,
+                or one whose parts are of other types.
         """
         name = type(self._model).__name__
         try:
@@ -48,12 +51,49 @@ class OwnModel:
             raise AuthorMistake(
                 f"The model {name} returned {type(reply).__name__}, no ModelReply.", hint=_HINT
             )
+        if misfit := _misfit(reply):
+            raise AuthorMistake(
+                f"The model {name} returned a ModelReply whose {misfit}.", hint=_HINT
+            )
         tools = {tool.name: tool for tool in request.tools}
         calls = [
             await checked_call(kept_call(call), tools.get(call.name), self._validator)
             for call in reply.calls
         ]
         return replace(reply, calls=tuple(calls))
+
+
+def _misfit(reply: ModelReply) -> str:
+    """Return what of a reply is of another type than the port has it, "" for nothing.
+
+    Arguments that are no JSON are the call's problem, and are told to the model.
+    """
+    if not isinstance(reply.text, str):
+        return f"text is {_kind(reply.text)}, no str"
+    if not isinstance(reply.calls, tuple | list):
+        return f"calls are {_kind(reply.calls)}, no tuple of RequestedCall"
+    for number, call in enumerate(reply.calls):
+        if not isinstance(call, RequestedCall):
+            return f"calls[{number}] is {_kind(call)}, no RequestedCall"
+        if not isinstance(call.name, str):
+            return f"calls[{number}].name is {_kind(call.name)}, no str"
+        if not isinstance(call.arguments, dict):
+            return f"calls[{number}].arguments are {_kind(call.arguments)}, no dict"
+        if not isinstance(call.problem, str):
+            return f"calls[{number}].problem is {_kind(call.problem)}, no str"
+    if reply.usage is None:
+        return ""
+    if not isinstance(reply.usage, Usage):
+        return f"usage is {_kind(reply.usage)}, no Usage"
+    try:
+        msgspec.convert(msgspec.to_builtins(reply.usage), Usage)
+    except (msgspec.ValidationError, TypeError) as error:
+        return f"usage does not fit: {error}"
+    return ""
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else type(value).__name__
 
 
 async def checked_call(
