@@ -217,8 +217,14 @@ async def test_a_run_belongs_to_one_engine_at_a_time(here: Place) -> None:
     run = await first.start(TALK)
     await run.settled()
 
-    with pytest.raises(midstream.RunOwned):
+    with pytest.raises(midstream.RunOwned, match="Another engine of this process runs") as refused:
         await second.resume(run.id)
+    assert "close that engine" in refused.value.hint
+    with pytest.raises(midstream.RunOwned, match="Another engine of this process runs"):
+        await second.delete(run.id)
+
+    await first.close()
+    await second.resume(run.id)
 
 
 async def test_runs_are_listed_newest_first_by_status_and_page(here: Place) -> None:

@@ -33,6 +33,7 @@ from midstream.language.names import Json, Mode, python_file
 from midstream.language.spec import Budget, Definition
 from midstream.runtime.engine.hand_over import hand_over, pool_of
 from midstream.runtime.engine.open_run import found, opened
+from midstream.runtime.engine.owner import held_elsewhere
 from midstream.runtime.engine.remote import RemoteMachine
 from midstream.runtime.engine.resume import Choice, is_of_host, mail_taken, take_up
 from midstream.runtime.engine.time_travel import fork
@@ -551,9 +552,7 @@ class Engine:
         kept = await found(self.local.store, id)
         run = await self.get(kept.id)
         if kept.owner and not run.is_here:
-            raise RunOwned(
-                f"Another process runs {kept.id}.", owner=kept.owner, hint="End it there first."
-            )
+            raise held_elsewhere(kept.id, kept.owner, hint="End it there first.")
         if not run.run.is_over:
             await run.stop("deleted")
         await self.local.let_go(kept.id)  # else it may have ended so lately that it is still ours

@@ -7,9 +7,10 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from weakref import WeakSet
 
 from midstream.core.notices import Envelope
-from midstream.language.errors import JournalFull, JournalMoved, MidstreamError
+from midstream.language.errors import JournalFull, JournalMoved, MidstreamError, RunOwned
 from midstream.runtime.engine.live import LiveServer
 from midstream.runtime.engine.mailbox import MailDispatcher
 from midstream.runtime.state_machine import WorkflowStateMachine
@@ -18,6 +19,20 @@ from midstream.system.offloop import cancel_all
 
 RENEW_AGAIN_S = 0.2
 """Seconds until it is said once more that an owner lives, where that failed."""
+
+
+_HERE: "WeakSet[Owner]" = WeakSet()
+
+
+def held_elsewhere(id: str, owner: str, *, hint: str) -> RunOwned:
+    """Return the refusal to do something to a run that another owner has; `hint`: in another process."""
+    if any(each.store.me == owner for each in _HERE):
+        return RunOwned(
+            f"Another engine of this process runs {id}.",
+            owner=owner,
+            hint="Use the handle which that engine gives, or close that engine first.",
+        )
+    return RunOwned(f"Another process runs {id}.", owner=owner, hint=hint)
 
 
 class Owner:
@@ -52,6 +67,7 @@ class Owner:
         self._lost = lost
         self._back = back
         self._returning: asyncio.Task[None] | None = None
+        _HERE.add(self)
         self._dispatcher: MailDispatcher | None = None
         self._live: LiveServer | None = None
         self._renewals: asyncio.Task[None] | None = None

@@ -22,13 +22,13 @@ from midstream.core.run import OpenCall, Run, definition_of
 from midstream.language.errors import (
     DefinitionDiffers,
     MidstreamError,
-    RunOwned,
     UserMistake,
 )
 from midstream.language.names import python_file
 from midstream.language.spec import Definition
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.open_run import found, opened
+from midstream.runtime.engine.owner import held_elsewhere
 from midstream.runtime.places import placement_of
 from midstream.runtime.ports import Clock, Handlers, Machine
 from midstream.runtime.state_machine import WorkflowStateMachine
@@ -235,9 +235,9 @@ async def _resumable(engine: LocalEngine, id: str, kept: KeptRun | None) -> Run:
     if kept is None:
         raise UserMistake(f"There is no run {id}.", hint="midstream runs lists them.")
     if kept.owner and kept.owner != engine.store.me:
-        raise RunOwned(
-            f"Another process runs {id}.",
-            owner=kept.owner,
+        raise held_elsewhere(
+            id,
+            kept.owner,
             hint=f"Watch it with `midstream events {id} --follow`; talk to it with `midstream send`.",
         )
     run = await opened(engine.store, id)
