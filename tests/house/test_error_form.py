@@ -47,7 +47,6 @@ WITHOUT: Final = {
         "_read_offline",
     ): "a list of problems, each with its place and hint",
     ("runtime/loader.py", "load_workflow"): "a list of problems, each with its place and hint",
-    ("tui/form.py", "spend"): "caught right there: the pattern is not looked at",
     ("config/manager.py", "trust"): "a bug of ours, whose hint is to report it",
     ("system/own_process.py", "_write_out"): "the words are OutputLost's own",
     ("cli/main.py", "exit_code"): "the words are OutputLost's own",

@@ -47,11 +47,12 @@ PURE = {
     "typing",
     "unicodedata",
     "msgspec",
+    "pydantic_core",
     "re2",
 }
 """What the heart may import besides itself: no clock, chance, files, threads or network.
 
-`re2` finds where secrets may begin: an automaton, given bytes.
+`re2` finds where secrets may begin: an automaton, given bytes. `pydantic_core` has another, for patterns.
 `datetime` reads times that are given; what it knows of the time now is not asked for.
 """
 

@@ -304,7 +304,9 @@ class _Walk:
         text = self.value(node)
         if not isinstance(text, str):
             raise self.misfit("matches takes text", node)
-        return self.patterns[self.value(pattern)].is_in(text, self.spend)
+        wanted = self.patterns[self.value(pattern)]
+        self.spend(wanted.cost(text))
+        return wanted.is_in(text)
 
     def read(self, value: Json) -> None:
         """Spend what it takes to read a text once."""

@@ -27,7 +27,7 @@ TAIL_CHARS: Final = 12_000
 MAX_LINE_CHARS: Final = 500
 
 _HOW_CHARS: Final = 2_000
-_STEPS: Final = 2_000_000
+_MAX_COST: Final = 200_000
 _LOOK_EVERY_S: Final = 0.2
 _STOPS_IN_S: Final = 10.0
 _PORT: Final = re.compile(r"port (\d{1,5})")
@@ -108,24 +108,11 @@ def _pattern(text: str) -> Pattern | None:
         ) from error
 
 
-class _TooMuch(Exception):
-    """A pattern took too many steps."""
-
-
 def _holds(pattern: Pattern, text: str) -> bool:
     """Return whether a text has a pattern; blocks for a moment at most."""
-    left = _STEPS
-
-    def spend(steps: int) -> None:
-        nonlocal left
-        left -= steps
-        if left < 0:
-            raise _TooMuch
-
-    try:
-        return pattern.is_in(text, spend)
-    except _TooMuch:
-        raise UserMistake("The pattern takes too long.", hint="Use a plainer one.") from None
+    if pattern.cost(text) > _MAX_COST:
+        raise UserMistake("The pattern takes too long.", hint="Use a plainer one.")
+    return pattern.is_in(text)
 
 
 def _lines(command: Command, pattern: Pattern | None) -> list[str]:

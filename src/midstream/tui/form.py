@@ -28,7 +28,7 @@ _Spec: TypeAlias = dict[str, Json]
 _MAX_VALUE: Final = 100_000
 """Characters of a line that is read as a value other than a text."""
 
-_PATTERN_STEPS: Final = 20_000
+_MAX_COST: Final = 20_000
 _MAX_DEPTH: Final = 8
 
 EMPTY_TEXT: Final = '""'
@@ -317,18 +317,11 @@ def _may_match(pattern: str, text: str) -> bool:
     """Return whether a text matches, or cannot be looked at here; the whole is checked once more."""
     from midstream.language.patterns import compiled  # not before there is a form with a pattern
 
-    left = _PATTERN_STEPS
-
-    def spend(steps: int) -> None:
-        nonlocal left
-        left -= steps
-        if left < 0:
-            raise BadText("too long to look at here")
-
     try:
-        return compiled(pattern).is_in(text, spend)
+        wanted = compiled(pattern)
     except BadText:
         return True
+    return wanted.cost(text) > _MAX_COST or wanted.is_in(text)
 
 
 def _types(spec: _Spec) -> tuple[str, ...]:
