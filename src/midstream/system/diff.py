@@ -5,11 +5,9 @@ too much differs, the whole stretch is shown as taken out and put in, which is j
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Final
-
-import msgspec
 
 from midstream.system.own_process import beginning
 from midstream.views.side_effects import FileDiff
@@ -104,109 +102,57 @@ def _digest(data: bytes | None) -> str:
     return "no file" if data is None else hashlib.sha256(data).hexdigest()
 
 
-class _Stretch(msgspec.Struct, frozen=True, gc=False):
-    """The lines of a text between those that both texts begin and end with, and some around.
-
-    `lines` are the first of them; `count` says how many there are.
-    """
-
-    lines: list[str]
-    count: int
-
-    @property
-    def is_whole(self) -> bool:
-        return len(self.lines) == self.count
-
-
-def _stretch(text: str, start: int, end: int) -> _Stretch:
-    """Return the lines from `start` to `end`; a last one without its newline says so."""
-    count = text.count("\n", start, end) + (end > start and text[end - 1] != "\n")
-    lines: list[str] = []
-    while start < end and len(lines) < _MOST_LINES:
-        stop = text.find("\n", start, end)
-        if stop < 0:
-            lines.append(f"{text[start:end]}\n{_NO_NEWLINE}")
-            break
-        lines.append(text[start:stop])
-        start = stop + 1
-    return _Stretch(lines, count)
+def _lines_of(text: str) -> list[str]:
+    """Return the lines of a text; a last one without its newline says so."""
+    *lines, last = text.split("\n")
+    return [*lines, f"{last}\n{_NO_NEWLINE}"] if last else lines
 
 
 def _hunks(old: str, new: str) -> tuple[list[str], int, tuple[int, int]]:
     """Return the first lines of the difference of two texts, how many it has, and how many lines are
     taken out and put in.
     """
-    start, tail = _alike(old, new)
-    first = old.count("\n", 0, start)
-    a, b = _stretch(old, start, len(old) - tail), _stretch(new, start, len(new) - tail)
-    if max(a.count, b.count) > MAX_COMPARED:
-        return _replaced(a, b, first)
+    a, b = _lines_of(old), _lines_of(new)
+    lead = _same(zip(a, b, strict=False))
+    trail = _same(zip(reversed(a[lead:]), reversed(b[lead:]), strict=False))
+    # What both begin and end with is not compared, but for the lines that are shown around.
+    first, after = max(0, lead - _AROUND), max(0, trail - _AROUND)
+    lead, trail = lead - first, trail - after
+    a, b = a[first : len(a) - after], b[first : len(b) - after]
+    if max(len(a), len(b)) > MAX_COMPARED:
+        ends = len(a) - trail, len(b) - trail
+        groups: Iterable[Sequence[tuple[str, int, int, int, int]]] = [
+            [
+                ("equal", 0, lead, 0, lead),
+                ("replace", lead, ends[0], lead, ends[1]),
+                ("equal", ends[0], len(a), ends[1], len(b)),
+            ]
+        ]
+    else:
+        groups = SequenceMatcher(None, a, b, autojunk=False).get_grouped_opcodes(_AROUND)
     removed = added = 0
     lines: list[str] = []
-    matcher = SequenceMatcher(None, a.lines, b.lines, autojunk=False)
-    for group in matcher.get_grouped_opcodes(_AROUND):
+    for group in groups:
         (_, a1, _, b1, _), (_, _, a2, _, b2) = group[0], group[-1]
         lines.append(_head(first, a1, a2, b1, b2))
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                lines += [f" {line}" for line in a.lines[i1:i2]]
+                lines += [f" {line}" for line in a[i1:i2]]
             else:
-                lines += [f"-{line}" for line in a.lines[i1:i2]]
-                lines += [f"+{line}" for line in b.lines[j1:j2]]
+                lines += [f"-{line}" for line in a[i1:i2]]
+                lines += [f"+{line}" for line in b[j1:j2]]
                 removed, added = removed + i2 - i1, added + j2 - j1
-    return lines, len(lines), (removed, added)
-
-
-def _replaced(a: _Stretch, b: _Stretch, first: int) -> tuple[list[str], int, tuple[int, int]]:
-    """Return the difference of stretches that are not compared, but for the few lines around them."""
-    lead = _same(zip(a.lines[:_AROUND], b.lines[:_AROUND], strict=False))
-    trail = 0
-    if a.is_whole and b.is_whole:
-        ends = zip(reversed(a.lines[lead:]), reversed(b.lines[lead:]), strict=False)
-        trail = min(_same(ends), _AROUND + 1)
-    lines = [_head(first, 0, a.count, 0, b.count)]
-    lines += [f" {line}" for line in a.lines[:lead]]
-    lines += [f"-{line}" for line in a.lines[lead : len(a.lines) - trail]]
-    if a.is_whole:
-        lines += [f"+{line}" for line in b.lines[lead : len(b.lines) - trail]]
-    if trail:
-        lines += [f" {line}" for line in a.lines[-trail:]]
-    same = lead + trail
-    return lines, 1 + a.count + b.count - same, (a.count - same, b.count - same)
+    return lines[:_MOST_LINES], len(lines), (removed, added)
 
 
 def _same(pairs: Iterable[tuple[str, str]]) -> int:
+    """Return how many pairs, from the first on, are of the same."""
     count = 0
     for one, other in pairs:
         if one != other:
             break
         count += 1
     return count
-
-
-def _alike(old: str, new: str) -> tuple[int, int]:
-    """Return how many characters both texts begin with and end with, in whole lines, a few lines less."""
-    shorter = min(len(old), len(new))
-    start = _common(shorter, lambda at, end: old[at:end] == new[at:end])
-    start = old.rfind("\n", 0, start) + 1
-    for _ in range(_AROUND):
-        start = old.rfind("\n", 0, max(start - 1, 0)) + 1
-    n, m = len(old), len(new)
-    tail = _common(shorter - start, lambda at, end: old[n - end : n - at] == new[m - end : m - at])
-    begins = n - tail
-    for _ in range(_AROUND + 1):
-        stop = old.find("\n", begins)
-        begins = n if stop < 0 else stop + 1
-    return start, n - begins
-
-
-def _common(most: int, is_same: Callable[[int, int], bool]) -> int:
-    """Return up to where two texts are the same, by comparing ever smaller pieces."""
-    at = 0
-    for size in (65_536, 1_024, 32, 1):
-        while at + size <= most and is_same(at, at + size):
-            at += size
-    return at
 
 
 def _head(first: int, a1: int, a2: int, b1: int, b2: int) -> str:
