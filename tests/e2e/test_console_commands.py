@@ -20,8 +20,8 @@ from midstream.safety.policy import Policy
 from midstream.testing.fakes import Scripted, says
 from midstream.tools.permissions import Permissions
 from midstream.tui.changed_lines import changed_lines
-from midstream.tui.styled_lines import rows, to_plain, width_of
-from midstream.views.cells import cells
+from midstream.tui.styled_lines import rows, to_plain
+from midstream.views.cells import width_of
 from midstream.views.side_effects import ChangedFile, FileDiff
 from midstream.views.spending import Spent
 
@@ -148,7 +148,7 @@ async def test_the_figures_fit_the_width(columns: int, monkeypatch: pytest.Monke
     (text,) = (await said(Told(*files), "/diff --stat")).told
 
     lines = text.split("\n")
-    assert max(map(cells, lines)) <= columns - 2
+    assert max(map(width_of, lines)) <= columns - 2
     assert lines[-1] == "2 files, +1,236 -0"
     assert "deep.py" in lines[0]
     assert "changed by others since" in text
@@ -225,7 +225,7 @@ def test_a_day_that_was_all_ours_is_not_told_twice() -> None:
 def test_costs_fit_the_width(width: int) -> None:
     lines = cost_lines(SPENT, own={"a", "b"}, today=50.0, width=width)
 
-    assert max(map(cells, [*lines, *days_lines(SPENT, width=width)])) <= width
+    assert max(map(width_of, [*lines, *days_lines(SPENT, width=width)])) <= width
 
 
 CENT = Usage(model="m", input_tokens=10, output_tokens=5, cost_usd="0.01")

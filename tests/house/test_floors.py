@@ -49,10 +49,12 @@ PURE = {
     "msgspec",
     "pydantic_core",
     "re2",
+    "wcwidth",
 }
 """What the heart may import besides itself: no clock, chance, files, threads or network.
 
 `re2` finds where secrets may begin: an automaton, given bytes. `pydantic_core` has another, for patterns.
+`wcwidth` is a table of how many cells a character takes.
 `datetime` reads times that are given; what it knows of the time now is not asked for.
 """
 

@@ -7,7 +7,8 @@ from midstream.language.names import Json
 from midstream.tui.cards import card_rows, form_rows, list_rows
 from midstream.tui.choice_list import Choosing, Option
 from midstream.tui.form import form_of
-from midstream.tui.styled_lines import Row, width_of
+from midstream.tui.styled_lines import Row
+from midstream.views.cells import width_of
 
 LONG = "a colour that nobody has ever thought of before and that takes more than one row to tell"
 ASKED = Question(id="q1", number=1, kind="question", text="Which?", choices=("red", LONG, "blue"))

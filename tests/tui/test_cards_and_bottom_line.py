@@ -13,7 +13,8 @@ from midstream.tui.bottom_line import bottom_line
 from midstream.tui.cards import approval_keys, card_rows, key_rows
 from midstream.tui.event_lines import answer_line, question_lines
 from midstream.tui.live_region import LiveText
-from midstream.tui.styled_lines import Row, rows, to_plain, width_of
+from midstream.tui.styled_lines import Row, rows, to_plain
+from midstream.views.cells import width_of
 
 STATUS = Status(
     mode="workflow:review",

@@ -26,7 +26,7 @@ from screen import (
     editor_line,
 )
 
-from midstream.tui.styled_lines import width_of
+from midstream.views.cells import width_of
 
 # --- typing -----------------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ import pytest
 from fake_session import turns
 from screen import DOWN, ENTER, ESC, UP, Screen, Spawn
 
-from midstream.tui.styled_lines import width_of
 from midstream.tui.turn_list import ARMED, TurnList, keys_for, turn_rows
+from midstream.views.cells import width_of
 from midstream.views.turns import Turn
 
 

@@ -31,7 +31,8 @@ from midstream.tui.graph_panel import (
 from midstream.tui.live_region import LiveText
 from midstream.tui.on_screen import OnScreen
 from midstream.tui.scrollback import Scrollback
-from midstream.tui.styled_lines import Row, width_of
+from midstream.tui.styled_lines import Row
+from midstream.views.cells import width_of
 from midstream.views.graph import graph_of
 from midstream.views.lanes import Lane
 

@@ -4,17 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.tui.styled_lines import (
-    Line,
-    clipped,
-    lines_of,
-    rows,
-    to_ansi,
-    to_plain,
-    width_of,
-    without_end,
-)
+from midstream.tui.styled_lines import Line, lines_of, rows, to_ansi, to_plain, without_end
 from midstream.tui.themes import NO_COLOUR, sgr
+from midstream.views.cells import clipped, width_of
 
 words = st.text(st.sampled_from("ab ä中👍\t"), max_size=120)
 

@@ -9,7 +9,7 @@ from midstream.core.events import ToolCalled
 from midstream.safety.sanitize import masked
 from midstream.tui.layout import toolkit_text
 from midstream.tui.live_region import LiveText
-from midstream.tui.styled_lines import width_of
+from midstream.views.cells import width_of
 from midstream.views.lanes import Lane
 
 

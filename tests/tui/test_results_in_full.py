@@ -10,7 +10,8 @@ from midstream.tui.event_lines import Block, Words, plain_words
 from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.output_tail import last_words
 from midstream.tui.run_memory import MAX_CHARS, Recent
-from midstream.tui.styled_lines import rows, to_plain, width_of
+from midstream.tui.styled_lines import rows, to_plain
+from midstream.views.cells import width_of
 
 CALLED = ToolCalled(call_id="c1", name="execute_terminal", arguments={"command": "make"}, agent="a")
 RETURNED = ToolReturned(

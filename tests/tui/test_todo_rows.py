@@ -4,7 +4,7 @@ import pytest
 
 from midstream.core.todo import TodoItem, TodoStatus
 from midstream.tui.frame_rows import todo_rows
-from midstream.tui.styled_lines import width_of
+from midstream.views.cells import width_of
 from midstream.views.todo_list import todo_lines
 
 

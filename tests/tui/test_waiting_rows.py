@@ -3,7 +3,7 @@
 import pytest
 
 from midstream.tui.frame_rows import waiting_rows
-from midstream.tui.styled_lines import width_of
+from midstream.views.cells import width_of
 from midstream.views.run_status import Waiting
 
 QUEUED = Waiting(

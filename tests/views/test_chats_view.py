@@ -14,7 +14,7 @@ from midstream.language.names import REQUEST_USERS_INPUT
 from midstream.language.plan import chat_definition
 from midstream.language.spec import Role
 from midstream.views.amounts import ago
-from midstream.views.cells import cells
+from midstream.views.cells import width_of
 from midstream.views.listing import Summary, chat_rows, named_like, price_of, summarised, title_of
 from midstream.views.turns import PastTurn, Said, past_of
 
@@ -75,14 +75,14 @@ def test_a_wide_row_says_everything_on_one_line_of_that_width() -> None:
     (row,) = rows()
     assert row.startswith("› 2 tell me about fish")
     assert row.endswith("dude · 3 turns · just now · ab12")
-    assert cells(row) == 100
+    assert width_of(row) == 100
 
 
 @pytest.mark.parametrize("width", [38, 60])
 def test_a_narrow_row_takes_more_lines_and_none_is_wider_than_there_is_room(width: int) -> None:
     long = Summary(workflow="role:dude", first="字" * 40, turns=1, usd="1.5")
     title, *about = rows(long, width=width)
-    assert max(map(cells, (title, *about))) <= width
+    assert max(map(width_of, (title, *about))) <= width
     assert " · ".join(row.strip() for row in about) == "dude · 1 turn · $1.50 · just now · ab12"
 
 

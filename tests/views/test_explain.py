@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from midstream.language.spec import Definition, State, Workflow
-from midstream.views.cells import cells
+from midstream.views.cells import width_of
 from midstream.views.workflow_in_words import (
     Explanation,
     does,
@@ -219,4 +219,4 @@ def test_no_line_is_wider_than_asked_for(width: int) -> None:
     states = [*BOTH, {"name": "検査" * 20, "agent": "dude", "description": "words " * 30}]
     lines = explanation_text(explanation(states), width=width).splitlines()
 
-    assert max(map(cells, lines)) <= width
+    assert max(map(width_of, lines)) <= width

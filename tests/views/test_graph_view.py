@@ -12,7 +12,7 @@ from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.core.run import Run, Visit
 from midstream.language.spec import Definition, Workflow
-from midstream.views.cells import cells, clipped, one_line, wrapped
+from midstream.views.cells import clipped, one_line, width_of, wrapped
 from midstream.views.graph import Edge, Graph, Targets, graph_of, targets_of
 from midstream.views.graph_layout import in_order
 from midstream.views.graph_marks import Marks, marks_from, marks_object, marks_of
@@ -448,7 +448,7 @@ def test_no_line_is_wider_than_asked_for(width: int) -> None:
     states = [*TEAM[:-1], deep, *crowd(30), TEAM[-1]]
     lines = drawing(graph(states), width=width, marks=MARKS).splitlines()
 
-    assert max(map(cells, lines)) <= max(width, 24)
+    assert max(map(width_of, lines)) <= max(width, 24)
 
 
 def crowd(count: int) -> list[dict[str, Any]]:
@@ -630,7 +630,7 @@ def test_a_run_knows_where_it_and_its_branches_are() -> None:
     ("text", "width"), [("abc", 3), ("検査", 4), ("e\u0301", 1), ("", 0), ("a\u200db", 2)]
 )
 def test_a_text_is_measured_in_cells(text: str, width: int) -> None:
-    assert cells(text) == width
+    assert width_of(text) == width
 
 
 def test_a_text_is_cut_and_wrapped_by_cells() -> None:

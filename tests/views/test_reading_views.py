@@ -25,7 +25,7 @@ from midstream.language import plan, spec
 from midstream.language.names import Outcome
 from midstream.views.amounts import in_short, span_words, token_words
 from midstream.views.calls_in_words import call_words, result_words
-from midstream.views.cells import cells
+from midstream.views.cells import width_of
 from midstream.views.context_window import agents_of, filling_lines, filling_of
 from midstream.views.lanes import at_work, behind, progress_words
 from midstream.views.state_tree import kind_words, state_tree, tree_lines
@@ -286,7 +286,7 @@ def test_history_fits_the_width(width: int) -> None:
 
     lines = history_lines(turns, width=width, most=20, now=2000)
 
-    assert max(map(cells, lines)) <= width
+    assert max(map(width_of, lines)) <= width
 
 
 def test_history_says_what_was_used_and_leaves_out_the_oldest() -> None:
@@ -356,7 +356,7 @@ def test_the_state_tells_questions_waiting_words_contexts_and_data() -> None:
 def test_the_tree_fits_the_width(width: int) -> None:
     run, _ = tell(FORKED)
 
-    assert max(cells(line) for line in drawn(run, width).split("\n")) <= width
+    assert max(width_of(line) for line in drawn(run, width).split("\n")) <= width
 
 
 @pytest.mark.parametrize(
@@ -443,7 +443,7 @@ def test_the_filling_fits_the_width(width: int) -> None:
     run, _ = tell(CHAT, says("x" * 4000))
 
     lines = filling_lines(filling_of(run, "dude"), model="m", window=10_000, width=width)
-    assert max(map(cells, lines)) <= width
+    assert max(map(width_of, lines)) <= width
 
 
 def test_the_agent_at_work_comes_first() -> None:

@@ -21,7 +21,7 @@ from midstream.core.events import (
 from midstream.core.notices import Envelope
 from midstream.core.run import Run, RunUsage
 from midstream.language.spec import Budget, Definition, Workflow
-from midstream.views.cells import cells
+from midstream.views.cells import width_of
 from midstream.views.listing import Summary, summarised
 from midstream.views.spending import (
     Spent,
@@ -133,7 +133,7 @@ def test_no_line_is_wider_than_it_may_be(width: int) -> None:
     many = [*SOME, from_cache(SOME[0]), spent("評者", "x" * 60, "1234.5", run="zz99zz99")]
     lines = table(("run", "agent", "model"), grouped(many, by_all), width=width)
 
-    assert max(map(cells, lines)) <= width
+    assert max(map(width_of, lines)) <= width
 
 
 def test_amounts_read_as_money() -> None:

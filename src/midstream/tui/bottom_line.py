@@ -10,8 +10,9 @@ from typing import Final
 from midstream.app.ui import Status
 from midstream.safety.sanitize import on_one_line, sanitized
 from midstream.tui.keymap import called
-from midstream.tui.styled_lines import Fragment, Row, clipped, width_of
+from midstream.tui.styled_lines import Fragment, Row
 from midstream.tui.themes import ACCENT, BOLD, MUTED
+from midstream.views.cells import clipped, width_of
 
 ESC_STOPS: Final = "Esc stops"
 

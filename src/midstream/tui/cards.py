@@ -16,9 +16,10 @@ from midstream.tui.choice_list import Choosing, choices_in
 from midstream.tui.event_lines import question_lines
 from midstream.tui.form import Form
 from midstream.tui.keymap import called
-from midstream.tui.styled_lines import Fragment, Line, Row, clipped, one_row, rows, width_of
+from midstream.tui.styled_lines import Fragment, Line, Row, one_row, rows
 from midstream.tui.themes import ACCENT, ATTENTION, BOLD, MUTED, OK
 from midstream.views.calls_in_words import question_heading
+from midstream.views.cells import clipped, width_of
 
 
 class Choice(msgspec.Struct, frozen=True):

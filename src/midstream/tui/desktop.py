@@ -17,8 +17,8 @@ from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.safety.sanitize import controlled, on_one_line, sanitized
-from midstream.tui.styled_lines import clipped
 from midstream.views.calls_in_words import beginning
+from midstream.views.cells import clipped
 
 AWAY_S: Final = 10.0
 """Without a key for so long a person is taken to look elsewhere."""

@@ -27,14 +27,14 @@ from midstream.core.question import Question
 from midstream.core.run_data import as_text
 from midstream.language.forms import example, fields
 from midstream.language.names import JOIN_WORKTREE, Json
-from midstream.tui.styled_lines import Fragment, Line, agent_style, clipped, lines_of, width_of
+from midstream.tui.styled_lines import Fragment, Line, agent_style, lines_of
 from midstream.tui.themes import ACCENT, ATTENTION, BOLD, FAILED, MUTED
 from midstream.views.calls_in_words import (
     head_of_diff,
     question_heading,
     question_summary,
 )
-from midstream.views.cells import shortened
+from midstream.views.cells import clipped, shortened, width_of
 
 Kind: TypeAlias = Literal["info", "note", "warning", "error"]
 

@@ -22,9 +22,10 @@ from midstream.tui.event_lines import question_lines
 from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.keymap import called
 from midstream.tui.live_region import LiveText
-from midstream.tui.styled_lines import Line, Row, clipped, one_row, rows, width_of
+from midstream.tui.styled_lines import Line, Row, one_row, rows
 from midstream.tui.themes import ACCENT, ATTENTION, MUTED
 from midstream.tui.turn_list import keys_for, turn_rows
+from midstream.views.cells import clipped, width_of
 from midstream.views.run_status import Waiting, what_a_line_does
 from midstream.views.todo_list import open_items, summary_of
 

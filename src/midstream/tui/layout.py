@@ -34,8 +34,9 @@ from prompt_toolkit.utils import get_cwidth
 from prompt_toolkit.widgets import SearchToolbar
 
 from midstream.safety.sanitize import joiners, masked
-from midstream.tui.styled_lines import LEFT_TO_RIGHT, Row, has_right_to_left, width_of
+from midstream.tui.styled_lines import LEFT_TO_RIGHT, Row, has_right_to_left
 from midstream.tui.themes import ACCENT
+from midstream.views.cells import width_of
 
 _FLAGS = {
     "1": "bold",

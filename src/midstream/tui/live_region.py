@@ -14,10 +14,11 @@ from midstream.core.conversation import tokens_in
 from midstream.core.events import ToolCalled
 from midstream.tui.event_lines import SPEAKER, branch_label, speaker, speech_style
 from midstream.tui.output_tail import Outputs
-from midstream.tui.styled_lines import Fragment, Line, Row, clipped, one_row, rows, width_of
+from midstream.tui.styled_lines import Fragment, Line, Row, one_row, rows
 from midstream.tui.themes import ACCENT, ATTENTION, MUTED
 from midstream.views.amounts import duration, time_of_day, token_words
 from midstream.views.calls_in_words import call_words
+from midstream.views.cells import clipped, width_of
 from midstream.views.lanes import Lane
 
 _TAIL_CHARS = 4000

@@ -18,8 +18,9 @@ from midstream.tui.editor import Editor
 from midstream.tui.event_lines import typed
 from midstream.tui.keymap import called
 from midstream.tui.scrollback import Scrollback
-from midstream.tui.styled_lines import Line, Row, clipped, one_row, rows
+from midstream.tui.styled_lines import Line, Row, one_row, rows
 from midstream.tui.themes import ACCENT, MUTED
+from midstream.views.cells import clipped
 
 MARK: Final = "┆ "
 _SHOWN_COMMAND: Final = 40

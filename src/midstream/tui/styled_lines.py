@@ -12,7 +12,6 @@ one, but where it marks what differs in a line. Meaning never hangs on colour al
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Final, TypeAlias
 from unicodedata import category
 
@@ -20,6 +19,7 @@ import msgspec
 
 from midstream.safety.sanitize import controlled, sanitized
 from midstream.tui.themes import AGENTS, PLAIN, THEMES, Table, sgr
+from midstream.views.cells import clipped, width_of
 
 Fragment: TypeAlias = tuple[str, str]
 """A style and a text without newlines."""
@@ -64,33 +64,6 @@ def lines_of(
 def agent_style(agent: str) -> str:
     """Return the colour of an agent, the same in every session."""
     return AGENTS[sum(agent.encode("utf-8", "replace")) % len(AGENTS)]
-
-
-def width_of(text: str) -> int:
-    """Return how many cells a sanitized text takes on a terminal."""
-    if text.isascii():
-        return len(text)
-    return sum(map(_cells, text))
-
-
-@lru_cache(maxsize=4096)
-def _cells(char: str) -> int:
-    from wcwidth import wcwidth
-
-    return max(0, wcwidth(char))
-
-
-def clipped(text: str, width: int) -> str:
-    """Return the text's beginning that fits into `width` cells, with `…` where it was cut."""
-    if width_of(text) <= width:
-        return text
-    kept, used = [], 0
-    for char in text:
-        used += _cells(char)
-        if used > width - 1:
-            break
-        kept.append(char)
-    return "".join(kept) + "…" if width > 0 else ""
 
 
 _QUOTES: Final = frozenset("„“”‚‘’«»¿¡§£€¥")
@@ -274,7 +247,7 @@ def _row_end(text: str, start: int, room: int) -> int:
     used, after_space = 0, 0
     for position in range(start, len(text)):
         char = text[position]
-        used += _cells(char)
+        used += width_of(char)
         if used > room and position > start:
             return after_space if start < after_space <= position else position
         if char == " ":

@@ -14,16 +14,16 @@ _JOINER = "\u200d"
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp", "Cn", "Co"})
 
 
-@lru_cache(maxsize=1_024)
-def _cell(char: str) -> int:
-    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
+@lru_cache(maxsize=4096)
+def _cells(char: str) -> int:
+    from wcwidth import wcwidth
+
+    return max(0, wcwidth(char))
 
 
-def cells(text: str) -> int:
-    """Return how many cells a text takes."""
-    return len(text) if text.isascii() else sum(map(_cell, text))
+def width_of(text: str) -> int:
+    """Return how many cells a text takes on a terminal. It has no controls."""
+    return len(text) if text.isascii() else sum(map(_cells, text))
 
 
 def one_line(text: str) -> str:
@@ -51,11 +51,11 @@ def shortened(text: str, limit: int = SUMMARY_CHARS) -> str:
 
 def clipped(text: str, width: int) -> str:
     """Return the text in at most `width` cells; what is cut off is an ellipsis."""
-    if cells(text) <= width:
+    if width_of(text) <= width:
         return text
     kept, used = "", 0
     for char in text:
-        used += _cell(char)
+        used += _cells(char)
         if used > width - 1:
             break
         kept += char
@@ -68,13 +68,13 @@ def wrapped(text: str, width: int, *, most: int) -> list[str]:
     line = ""
     for word in text.split():
         longer = f"{line} {word}" if line else word
-        if cells(longer) <= width:
+        if width_of(longer) <= width:
             line = longer
             continue
         if line:
             lines.append(line)
         line = word
-        while cells(line) > width > 0 and len(lines) <= most:
+        while width_of(line) > width > 0 and len(lines) <= most:
             head = clipped(line, width + 1)[:-1] or line[0]
             lines.append(head)
             line = line[len(head) :]
@@ -88,7 +88,7 @@ def wrapped(text: str, width: int, *, most: int) -> list[str]:
 
 def padded(text: str, width: int) -> str:
     """Return the text with blanks behind it up to `width` cells."""
-    return text + " " * (width - cells(text))
+    return text + " " * (width - width_of(text))
 
 
 def row_of(texts: Iterable[str], widths: Iterable[int]) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from midstream.language.names import INTERRUPTED, STOP
 from midstream.views.amounts import seconds_words
-from midstream.views.cells import cells, clipped, one_line, padded, wrapped
+from midstream.views.cells import clipped, one_line, padded, width_of, wrapped
 from midstream.views.graph import Edge, Graph, Group, Node, target_words
 from midstream.views.graph_marks import NO_MARKS, Key, Marks
 
@@ -147,7 +147,7 @@ class _Row(msgspec.Struct, frozen=True):
     def width(self) -> int:
         if self.inner is not None:
             return self.inner.width
-        return cells(self.text) + (cells(self.right) + 2 if self.right else 0)
+        return width_of(self.text) + (width_of(self.right) + 2 if self.right else 0)
 
 
 _ARROWS = {"branch": "⇉", "resume": "⇢"}
@@ -209,10 +209,10 @@ class _Layout:
     def _rows(self, node: Node) -> list[_Row]:
         width = self._inside
         said = self._said(node.name)
-        taken = cells(said) + 2 if said else 0
+        taken = width_of(said) + 2 if said else 0
         name = clipped(one_line(node.name), max(4, width - taken))
         if node.kind == "stop":
-            output, room = one_line(node.output), width - cells(name) - 4 - taken
+            output, room = one_line(node.output), width - width_of(name) - 4 - taken
             text = f"{name}  {clipped(output, room)}" if output and room > 8 else name
             return [_Row(text, "title", said)]
         rows = [_Row(name, "title", said)]
@@ -263,7 +263,7 @@ class _Layout:
             target = clipped(f"↩ {target_words(edge.target)}", width)
         if not label:
             return [_Row(target, "exit", rail=rail)]
-        if cells(target) + 2 + cells(label) <= width:
+        if width_of(target) + 2 + width_of(label) <= width:
             return [_Row(f"{target}{_INDENT}{label}", "exit", rail=rail)]
         lines = wrapped(label, width - 4, most=3)
         return [
@@ -275,7 +275,7 @@ class _Layout:
 
     def _stop(self, y: int) -> int:
         row = self._states[STOP][0]
-        text = f"◉ {padded(row.text, self._inside - 2 - cells(row.right))}{row.right}".rstrip()
+        text = f"◉ {padded(row.text, self._inside - 2 - width_of(row.right))}{row.right}".rstrip()
         self._words.append(Words(self._left + 2, y, text, "title"))
         return y + 2
 
@@ -297,7 +297,7 @@ class _Layout:
             return y + row.inner.height
         self._words.append(Words(x, y, row.text, row.look))
         if row.right:
-            self._words.append(Words(x + self._inside - cells(row.right), y, row.right, "mark"))
+            self._words.append(Words(x + self._inside - width_of(row.right), y, row.right, "mark"))
         if row.rail is not None:
             self._leaving.append((y, row.rail))
         return y + 1

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from midstream.language.names import STOP
-from midstream.views.cells import cells, one_line
+from midstream.views.cells import one_line, width_of
 from midstream.views.graph import Graph, target_words
 from midstream.views.graph_layout import Frame, Picture, Wire, Words, in_order, picture_of
 from midstream.views.graph_marks import NO_MARKS, Key, Marks
@@ -77,7 +77,7 @@ class _Canvas:
     def words(self, words: Words) -> None:
         x = words.x
         for char in words.text:
-            size = cells(char)
+            size = width_of(char)
             if size == 0:
                 # A mark belongs to the character before it.
                 before = (x - 1, words.y)
@@ -199,7 +199,7 @@ def _polyline(wire: Wire) -> str:
 def _text(words: Words) -> str:
     x, y = _EDGE + words.x * _CELL, _EDGE + (words.y + 0.72) * _LINE
     # The length is given, so that every font fills the same cells.
-    length = cells(words.text) * _CELL
+    length = width_of(words.text) * _CELL
     kept = _escaped(words.text).replace("  ", "\u00a0\u00a0")
     return (
         f'<text class="{words.look}" x="{x:g}" y="{y:g}" textLength="{length}" '

@@ -12,7 +12,7 @@ from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.spec import Budget
 from midstream.views.amounts import in_short
-from midstream.views.cells import cells, clipped, row_of, wrapped
+from midstream.views.cells import clipped, row_of, width_of, wrapped
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,8 +80,8 @@ def table(
     if not any(row.cost.cached_tokens for row in all_rows):
         # A column of nothing says nothing.
         numbers = [(*row[:_CACHED], *row[_CACHED + 1 :]) for row in numbers]
-    wide = [max(cells(row[at]) for row in labels) for at in range(len(heads))]
-    slim = [max(cells(row[at]) for row in numbers) for at in range(len(numbers[0]))]
+    wide = [max(width_of(row[at]) for row in labels) for at in range(len(heads))]
+    slim = [max(width_of(row[at]) for row in numbers) for at in range(len(numbers[0]))]
     if sum(wide) + sum(slim) + 2 * (len(wide) + len(slim) - 1) > width:
         return [line for row in all_rows for line in _stacked(row, width)]
     widths = (*wide, *slim)
@@ -180,6 +180,6 @@ def _stacked(row: Row, width: int) -> list[str]:
     names = " · ".join(label for label in row.labels if label)
     figures = f"{requests} req  {put_in} in{of_which}  {out} out  {cost}"
     below = wrapped(figures, width - 2, most=_MOST_STACKED)
-    if cells(figures) <= width - 2:
+    if width_of(figures) <= width - 2:
         below = [figures]
     return [clipped(names, width), *(f"  {line}" for line in below)]

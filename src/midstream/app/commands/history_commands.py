@@ -10,7 +10,7 @@ from midstream.app.session import Session
 from midstream.core.costs import counted
 from midstream.language.errors import UserMistake, did_you_mean
 from midstream.system.own_process import columns
-from midstream.views.cells import cells, clipped, one_line, padded
+from midstream.views.cells import clipped, one_line, padded, width_of
 from midstream.views.side_effects import ChangedFile
 
 _SHOWN = 20
@@ -167,7 +167,7 @@ def stat_lines(changes: Sequence[ChangedFile], *, width: int) -> list[str]:
     notes = [f"  ({each.note})" if each.note else "" for each in changes]
     counts = [f"+{each.diff.added:,} -{each.diff.removed:,}" for each in changes]
     figures = max(map(len, counts), default=0)
-    column = min(max(map(cells, names), default=0), max(12, width - figures - 4))
+    column = min(max(map(width_of, names), default=0), max(12, width - figures - 4))
     most = max((each.diff.added + each.diff.removed for each in changes), default=0)
     bar = max(0, min(_BAR, width - column - figures - 4))
     lines: list[str] = []
@@ -175,7 +175,7 @@ def stat_lines(changes: Sequence[ChangedFile], *, width: int) -> list[str]:
         row = f"{padded(_end(name, column), column)}  {count.rjust(figures)}  "
         row += _bar(each.diff.added, each.diff.removed, most, bar)
         row = row.rstrip()
-        is_beside = cells(row) + cells(note) <= width
+        is_beside = width_of(row) + width_of(note) <= width
         lines += [f"{row}{note}"] if is_beside else [row, clipped(f"  {note.strip()}", width)]
     added = sum(each.diff.added for each in changes)
     removed = sum(each.diff.removed for each in changes)
@@ -184,7 +184,7 @@ def stat_lines(changes: Sequence[ChangedFile], *, width: int) -> list[str]:
 
 def _end(name: str, width: int) -> str:
     """Return a path in so many cells; its end says most."""
-    return name if cells(name) <= width else f"…{name[len(name) - width + 1 :]}"
+    return name if width_of(name) <= width else f"…{name[len(name) - width + 1 :]}"
 
 
 def _bar(added: int, removed: int, most: int, width: int) -> str:
