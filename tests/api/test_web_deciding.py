@@ -7,11 +7,25 @@ from typing import Any
 from api_kit import TALK, Place, here
 from browser_kit import Page, is_end, items, let_in, page_of, serving
 
+import midstream
+from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.testing import Gate, asks, call, calls, says
 
 __all__ = ["here"]
 
 WRITES = calls(call("write_file", path="a.txt", content="new\n"))
+
+
+class HeldCall:
+    """A model that says it writes a call, and stands before a gate then."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+
+    async def request(self, request: ModelRequest, listener: ReplyListener) -> ModelReply:
+        listener.calling("write_file")
+        await self.gate.passed()
+        return ModelReply(text="", calls=(call("write_file", path="a.txt", content="new\n"),))
 
 
 async def asked(page: Page, run: str) -> dict[str, Any]:
@@ -40,7 +54,7 @@ async def test_a_yes_is_to_what_was_shown_and_reaches_another_process(here: Plac
         assert late.status_code == 409
     assert (here.workspace / "a.txt").read_text() == "new\n"
     kinds = [item["kind"] for item in told if item["kind"] not in ("note", "state", "output")]
-    assert kinds == ["question", "answered", "tool", "file", "result", "agent", "end"]
+    assert kinds == ["agent", "question", "answered", "tool", "file", "result", "agent", "end"]
     change = next(item for item in told if item["kind"] == "file")
     assert (change["added"], "+new" in change["diff"]) == (1, True)
 
@@ -86,6 +100,27 @@ async def test_unasked_words_halt_and_what_streamed_comes_with_them(here: Place)
         assert [item["text"] for item in cut] == ["Once upon"]
         words = next(item for item in told if item["kind"] == "user")
         assert (words["source"], words["input_id"]) == ("web", "n")
+
+
+async def test_a_page_is_told_which_call_a_reply_is_writing_until_it_is_there(here: Place) -> None:
+    gate = Gate()
+    opening = midstream.open(here.workspace, model=HeldCall(gate), journal=here.journal)
+    here.engines.append(engine := await opening)
+    run = await engine.start(TALK, "make it")
+    async with page_of(engine) as page:
+        await gate.reached()
+        told: list[Any] = []
+        async with contextlib.aclosing(page.events(f"/api/runs/{run.id}/events")) as events:
+            async for name, value, _ in events:
+                if name == "delta":
+                    told.append(value)
+                    gate.open()
+                elif name == "item" and value["kind"] == "agent":
+                    break
+    assert [each["text"] for each in told] == ["write_file"]
+    assert told[0]["calling"] is True
+    assert told[0]["who"] == value["who"]
+    assert value["text"] == ""
 
 
 async def test_a_long_text_that_streamed_comes_whole_in_pieces(here: Place) -> None:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from console_kit import console
+from console_kit import changed, console
 from screen import CTRL_C, CTRL_D, Screen
 from support.openai_server import Call, Gate, OpenAIServer, Reply
 
@@ -70,6 +70,41 @@ def test_ctrl_c_halts_and_leaves_only_where_nothing_is_at_work(tmp_path: Path) -
         screen.wait_for("Ctrl-C again leaves.")
         screen.type(CTRL_C)
         assert screen.wait_exit() == 0
+
+
+SOON = "import midstream.tui.screen_reader as reader; reader.WRITES_S = 0.0"
+LATE = "import midstream.tui.screen_reader as reader; reader.WRITES_S = 600.0"
+
+
+def test_a_call_that_takes_a_while_to_write_is_told(tmp_path: Path) -> None:
+    gate = Gate()
+    step = Reply(text="I make it.", calls=(WRITE,), gate=gate, holds_call=True)
+    steps = [step, Reply(text="Done so.")]
+    with (
+        OpenAIServer(steps) as server,
+        console(tmp_path, *READ, server=server, program=changed(SOON)) as screen,
+    ):
+        screen.wait_for("Enter sends to dude.")
+        screen.type("make it\r")
+        screen.wait_for("dude is writing a call of write_file.")
+        gate.open()
+        screen.wait_for("press Enter on an empty line")
+        screen.type(CTRL_D)
+        assert screen.wait_exit() == 0
+        assert sum("is writing a call" in line for line in said(screen)) == 1
+
+
+def test_a_call_that_is_written_at_once_is_told_by_itself_alone(tmp_path: Path) -> None:
+    with (
+        OpenAIServer([Reply(calls=(WRITE,))]) as server,
+        console(tmp_path, *READ, server=server, program=changed(LATE)) as screen,
+    ):
+        screen.wait_for("Enter sends to dude.")
+        screen.type("make it\r")
+        screen.wait_for("press Enter on an empty line")
+        screen.type(CTRL_D)
+        assert screen.wait_exit() == 0
+        assert not any("is writing a call" in line for line in said(screen))
 
 
 @pytest.mark.parametrize("key", ["y", "n"])

@@ -38,6 +38,9 @@ FRESH_S: Final = 0.4
 ALONE_S: Final = 0.1
 """A key came alone if nothing followed it for so long: what is pasted follows at once."""
 
+WRITES_S: Final = 3.0
+"""Seconds after which it is said that an agent writes the arguments of a call."""
+
 _ENDS: Final = re.compile(r"[.!?…:][\"')\]*_]*(?=\s)")
 _KEYS_NOT_TEXT: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]")
 _SAYS: Final = {
@@ -69,6 +72,7 @@ class ScreenReaderUI(PlainUI):
         self._modes: list[Any] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._heard: dict[tuple[str, str, str], tuple[str, str]] = {}
+        self._writing: dict[tuple[str, str, str], asyncio.TimerHandle] = {}
         self._last: Block | None = None
         self._speaker: Block | None = None
 
@@ -86,8 +90,11 @@ class ScreenReaderUI(PlainUI):
         if isinstance(event, AgentThinking):
             if not (event.status or event.calling):
                 self._heard.pop(key, None)
+            if event.calling and not is_behind:
+                self._writes(key, event.calling)
         elif isinstance(event, e.AgentResponded | e.Interrupted | e.ReplyCut | e.AgentFailed):
             told, _ = self._heard.pop(key, ("", ""))
+            self._end_writing(key if event.agent else None)
             field = "text" if isinstance(event, e.AgentResponded) else "partial"
             whole: str = getattr(event, field)
             if told and (whole.startswith(told) or told.startswith(whole)):
@@ -101,6 +108,22 @@ class ScreenReaderUI(PlainUI):
         if not self._is_telling and self._session is not None:
             self._is_telling = True
             soon(self._tell_enter)
+
+    def _writes(self, key: tuple[str, str, str], name: str) -> None:
+        """Say that an agent writes a call, where that takes a while: most calls are told a moment later."""
+
+        def tell() -> None:
+            self._writing.pop(key, None)
+            self.say(f"{key[2]} is writing a call of {name}.", kind="note")
+
+        self._end_writing(key)
+        self._writing[key] = asyncio.get_running_loop().call_later(WRITES_S, tell)
+
+    def _end_writing(self, key: tuple[str, str, str] | None = None) -> None:
+        """Hear that a reply has ended (None: that all have)."""
+        for each in [*self._writing] if key is None else [key]:
+            if (timer := self._writing.pop(each, None)) is not None:
+                timer.cancel()
 
     def _stream(self, run: str, delta: TextDelta) -> None:
         """Tell what is whole of the words so far: lines, and outside of code sentences."""
@@ -159,6 +182,7 @@ class ScreenReaderUI(PlainUI):
             loop.remove_reader(self._fd)
             loop.remove_signal_handler(signal.SIGINT)
             _set_modes(self._fd, self._modes)
+            self._end_writing()
             for task in self._tasks:
                 task.cancel()
 

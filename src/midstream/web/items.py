@@ -80,7 +80,9 @@ class Items:
                 final = fact.calls if fact.is_final else ()
                 texts = [fact.text.strip(), *(fields_words(call.arguments) for call in final)]
                 said = "\n\n".join(filter(None, texts))
-                return {"kind": "agent", "text": said, "note": fact.problem} if said else None
+                # Without words it ends what streamed: reasoning, and that a call is written.
+                is_told = said or fact.calls
+                return {"kind": "agent", "text": said, "note": fact.problem} if is_told else None
             case e.Interrupted():
                 note = fact.reason or ("interrupted" if fact.text else "stopped here")
                 return {"kind": "cut", "text": fact.partial, "note": _noted(note, fact.calling)}

@@ -295,11 +295,15 @@ class Feed:
                 self._text("text", each.branch, each.agent, who=each.agent).text = each.text
 
     def _forget_text(self, fact: object) -> None:
-        """Forget what streamed of what a fact has whole."""
+        """Forget what streamed of what a fact has whole. Which calls are being written a fact says, too."""
         match fact:
             case e.AgentResponded() | e.AgentFailed() | e.ReplyCut():
-                for kind in ("text", "thinking"):
+                for kind in ("text", "thinking", "calling"):
                     self._texts.pop((kind, fact.branch, fact.agent), None)
+            case e.ReplyShown(calling=names) if names:
+                self._texts.pop(("calling", fact.branch, fact.agent), None)
+                calls = self._text("calling", fact.branch, fact.agent, who=fact.agent, calling=True)
+                calls.add(names)
             case e.ToolReturned():
                 self._texts.pop(("call", fact.branch, fact.call_id), None)
             case e.Interrupted() | e.RunRecovered():

@@ -105,8 +105,8 @@ function streams(piece) {
   if (!text) return;
   const key = keyOf(piece);
   let live = run.live.get(key);
-  if (!live) run.live.set(key, (live = { who: piece.who, branch: piece.branch, text: "", thinking: "", heard: 0, node: null }));
-  const part = piece.thinking ? "thinking" : "text";
+  if (!live) run.live.set(key, (live = { who: piece.who, branch: piece.branch, text: "", thinking: "", calling: "", heard: 0, node: null }));
+  const part = piece.thinking ? "thinking" : piece.calling ? "calling" : "text";
   // After a break the whole takes the place of what was there; if it is not to be had, that is said.
   if (isAll) live[part] = text;
   else if (live.isCut) live[part] += ` […] ${text}`;
@@ -127,6 +127,7 @@ function drawLive(key, live) {
   }
   if (live.thinking && !live.text) thinkingOf(live.node, live.thinking);
   draw(live.node.body, live.text);
+  if (live.calling) callingOf(live.node, live.calling);
   const whole = live.text.lastIndexOf("\n") + 1;
   if (whole > live.heard && run.heardFrom !== Infinity) hear(`${live.heard ? "" : `${live.who}: `}${live.text.slice(live.heard, whole)}`);
   live.heard = Math.max(live.heard, whole);
@@ -135,6 +136,12 @@ function drawLive(key, live) {
 function thinkingOf(node, text) {
   node.thinking ??= node.insertBefore(el("details", { class: "thinking" }, el("summary", {}, "thinking …"), el("p", { class: "plain" })), node.body);
   fill(node.thinking.lastChild, text.slice(-20000));
+}
+
+/** Under what it said stands what a reply is about to ask for, until its call is there. */
+function callingOf(node, names) {
+  node.calling ??= put(node, el("p", { class: "note" })).lastChild;
+  fill(node.calling, `is writing a call of ${names} …`);
 }
 
 // --- items -------------------------------------------------------------------------------------------
@@ -182,6 +189,7 @@ function spoke(it, isCut) {
   const reused = live?.node;
   const node = reused ?? article("agent", it, it.seq);
   node.classList.remove("live");
+  node.calling?.remove();
   node.dataset.seq = it.seq;
   if (reused && it.at) put(node.firstChild, clock(it.at));
   draw(node.body, text);
