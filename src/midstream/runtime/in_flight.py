@@ -173,7 +173,9 @@ class InFlight:
     def _begin(
         self, effect: AnyEffect, run: Run, world: World, handlers: Handlers, *, at_once: bool
     ) -> None:
-        key, allowed, run = effect.key, run.allowed, owner_of(run, effect.key)
+        key, allowed = effect.key, run.allowed
+        if len(key) > 3:
+            run = owner_of(run, key)
         prompted: tuple[str, str] | None = None
         match effect:
             case RunHandler():

@@ -846,7 +846,9 @@ class WorkflowStateMachine:
                 if self._stalled is not None:
                     self._stalled = None
                     self._events.notify(JournalWorks())
-                self._put_worktrees_away(before, story.facts)
+                # Only a branch begins with one, and mostly there is none: each transition passes here.
+                if self._has_worktrees or story.run.visit.branches:
+                    self._put_worktrees_away(before, story.facts)
             if worked_s:
                 self._stopwatch.told(worked_s)
             # What made nothing true changes nothing that is owed.
@@ -860,9 +862,6 @@ class WorkflowStateMachine:
         await self._record(judged(self._run, seen))
 
     def _put_worktrees_away(self, before: Run, facts: Sequence[AnyFact]) -> None:
-        # Only a branch begins with one, and mostly there is none: each transition passes here.
-        if not self._has_worktrees and not self._run.visit.branches:
-            return
         is_one_made = self._world.has_worktrees and worktrees.begin(facts)
         self._has_worktrees = self._has_worktrees or is_one_made
         names = worktrees.left(before, facts) if self._has_worktrees else []

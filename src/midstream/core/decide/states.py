@@ -51,34 +51,36 @@ MAX_SILENT_TRANSITIONS = 1000
 
 def run_to_completion(story: Story, *, is_new_request: bool) -> None:
     """Tell what follows without anything happening, until the run is owed something or waits."""
-    if story.run.visit.phase in ("halting", "held"):
-        steering.finish_halt(story)
-    if story.run.visit.phase == "waiting":
-        hand_over_queued(story)
     run = story.run
+    if run.visit.phase in ("halting", "held"):
+        steering.finish_halt(story)
+        run = story.run
+    if run.visit.phase == "waiting":
+        hand_over_queued(story)
+        run = story.run
     first = run.visit.step
-    while run.visit.phase != "ended":
+    while (phase := run.visit.phase) != "ended":
         if run.visit.step - first >= MAX_SILENT_TRANSITIONS:
             story.fail(
                 f"{MAX_SILENT_TRANSITIONS} transitions in a row, and no state had work to do.",
                 "Give one of the states in the loop an agent or a handler, or let one lead to stop.",
                 fault="author",
             )
-        elif run.visit.phase == "leaving":
+        elif phase == "leaving":
             leave(story)
             is_new_request = True
             pause_if_over(story)
-        elif run.visit.phase == "turn" and run.visit.branches and _advance_tasks(story):
+        elif phase == "turn" and run.visit.branches and _advance_tasks(story):
             # The request that follows the last of its calls has not begun.
             turn = story.run.visit.turn
             is_new_request = is_new_request or (turn is not None and not turn.calls)
-        elif run.visit.phase not in _BEGINS or not begin_work(story, is_new_request=is_new_request):
+        elif phase not in _BEGINS or not begin_work(story, is_new_request=is_new_request):
             break
         run = story.run
-    if run.visit.phase == "waiting" and not any(q.kind == "input" for q in story.own_questions()):
+    if phase == "waiting" and not any(q.kind == "input" for q in story.own_questions()):
         await_input(story)
     elif (
-        run.visit.phase == "turn"
+        phase == "turn"
         and run.visit.turn is not None
         and not run.visit.turn.calls
         and is_new_request

@@ -50,13 +50,16 @@ _PROGRESS = frozenset(
 """Facts of a run that got further since its process was last gone."""
 
 
+_COUNTED = frozenset((e.HandlerRan, e.StateTransition))
+"""The two facts of every transition count themselves in: a copy less on the path all runs take."""
+
+
 def apply(run: Run, fact: e.AnyFact) -> Run:
     """Return the run after the fact. Total: every fact of the union has a row in `FOLDS`."""
     kind = type(fact)
     if fact.branch:
         after = in_branch(run, fact)
-    elif kind is e.HandlerRan or kind is e.StateTransition:
-        # The two facts of every transition count themselves in: a copy less on the path all runs take.
+    elif kind in _COUNTED:
         after = FOLDS[kind](run, fact)
     else:
         before = replace(run, crashes=0) if run.crashes and kind in _PROGRESS else run
