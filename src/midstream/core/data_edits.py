@@ -5,7 +5,7 @@ one after the other; each is about the value at its path as those before it left
 changed is said whole instead (`HandlerRan.changed`): that is shorter, and easier to read.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from operator import is_
 from typing import Final, TypeAlias
 
@@ -112,31 +112,30 @@ def edits_between(path: Path, before: Json, after: Json) -> list[Edit] | None:
 
     None where most of it is new, or another kind of thing: then the whole is shorter.
     """
-    edits = list(_between(path, before, after))
+    edits = _between(path, before, after)
     # The whole written anew is the only edit there is then.
     is_whole = bool(edits) and isinstance(edits[0], Assign) and edits[0].path == path
     return None if is_whole else edits
 
 
-def _between(path: Path, before: Json, after: Json) -> Iterator[Edit]:
+def _between(path: Path, before: Json, after: Json) -> list[Edit]:
     if before is after:
-        return
+        return []
     kind = type(before)
     if kind is not type(after):
-        yield Assign(path=path, value=after)
-    elif kind is dict:
-        yield from _in_object(path, before, after)
-    elif kind is list:
-        yield from _in_list(path, before, after)
-    elif before == after:
-        return
-    elif kind is str and len(before) >= _LEAST and after.startswith(before):
-        yield Splice(path=path, at=len(before), drop=0, put=after[len(before) :])
-    else:
-        yield Assign(path=path, value=after)
+        return [Assign(path=path, value=after)]
+    if kind is dict:
+        return _in_object(path, before, after)
+    if kind is list:
+        return _in_list(path, before, after)
+    if before == after:
+        return []
+    if kind is str and len(before) >= _LEAST and after.startswith(before):
+        return [Splice(path=path, at=len(before), drop=0, put=after[len(before) :])]
+    return [Assign(path=path, value=after)]
 
 
-def _in_object(path: Path, before: dict[str, Json], after: dict[str, Json]) -> Iterator[Edit]:
+def _in_object(path: Path, before: dict[str, Json], after: dict[str, Json]) -> list[Edit]:
     edits: list[Edit] = []
     for key, value in after.items():
         if key in before:
@@ -145,33 +144,28 @@ def _in_object(path: Path, before: dict[str, Json], after: dict[str, Json]) -> I
             edits.append(Assign(path=(*path, key), value=value))
     edits += (Remove(path=(*path, key)) for key in before if key not in after)
     if len(edits) > 1 + len(after) // 2 or not all(isinstance(key, str) for key in after):
-        yield Assign(path=path, value=after)
-    else:
-        yield from edits
+        return [Assign(path=path, value=after)]
+    return edits
 
 
-def _in_list(path: Path, before: list[Json], after: list[Json]) -> Iterator[Edit]:
+def _in_list(path: Path, before: list[Json], after: list[Json]) -> list[Edit]:
     first = _alike(before, after)
     old, new = before[first:], after[first:]
-    if not old and not new:
-        return
     if not old:
-        yield Splice(path=path, at=first, drop=0, put=new)
-        return
+        return [Splice(path=path, at=first, drop=0, put=new)] if new else []
     dropped = _dropped(old, new)
     if dropped:
-        yield Splice(path=path, at=first, drop=dropped, put=[])
-        if put := new[len(old) - dropped :]:
-            yield Splice(path=path, at=len(before) - dropped, drop=0, put=put)
-        return
+        gone = Splice(path=path, at=first, drop=dropped, put=[])
+        put = new[len(old) - dropped :]
+        at = len(before) - dropped
+        return [gone, Splice(path=path, at=at, drop=0, put=put)] if put else [gone]
     last = _alike(old[::-1], new[::-1])
     old, new = old[: len(old) - last], new[: len(new) - last]
     if len(old) == len(new) == 1 and first + last:
-        yield from _between((*path, first), old[0], new[0])
-    elif len(new) > 1 + (first + last):
-        yield Assign(path=path, value=after)
-    else:
-        yield Splice(path=path, at=first, drop=len(old), put=new)
+        return _between((*path, first), old[0], new[0])
+    if len(new) > 1 + (first + last):
+        return [Assign(path=path, value=after)]
+    return [Splice(path=path, at=first, drop=len(old), put=new)]
 
 
 def _dropped(old: Sequence[Json], new: Sequence[Json]) -> int:
