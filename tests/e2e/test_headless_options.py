@@ -33,6 +33,14 @@ REVIEW = ("run", "code_architecture_review", *OFFLINE)
         ),
         (("run", "coder_reviewer", "--detach", "--answer", "x"), "midstream send RUN TEXT"),
         (
+            ("run", "coder_reviewer", "x", "--detach", "--model", "offline"),
+            "The settings of the worker's machine count",
+        ),
+        (
+            ("run", "coder_reviewer", "x", "--queue", "q", "--permission-mode", "plan"),
+            "--permission-mode cannot be combined",
+        ),
+        (
             ("run", "coder_reviewer", "--queue", "q", "--no-journal"),
             "find their runs in the journal",
         ),

@@ -62,9 +62,9 @@ class Team:
         return run(self.home, *arguments, server=self.server, env=self.env)
 
     def begun(self, input: str) -> str:
-        """Return the id of a run that workers are to go on with."""
-        ended = self.run("run", "job", input, "--detach")
-        assert ended.code == 0, ended.err
+        """Return the id of a run that workers are to go on with; no model is there where it begins."""
+        ended = run(self.home, "run", "job", input, "--detach", env=self.env)
+        assert (ended.code, ended.err) == (0, "")
         return ended.out.strip()
 
     def worker(self, *options: str, program: Sequence[str] = LASTING) -> "Log":

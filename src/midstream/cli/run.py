@@ -107,7 +107,13 @@ def run(
 
 
 def _refuse_beside_detach(options: Options, answers: Sequence[str]) -> None:
-    """Refuse what is for a run that is watched."""
+    """Refuse what is for a run that is watched, and what workers go by settings of their own in."""
+    own = {"--model": options.model, "--permission-mode": options.permission_mode}
+    for name in (name for name, value in own.items() if value is not None):
+        raise UserMistake(
+            f"{name} cannot be combined with --detach or --queue.",
+            hint="The settings of the worker's machine count: set it there, with midstream config set.",
+        )
     if answers or options.journal == "none":
         what = "--answer" if answers else "--no-journal"
         raise UserMistake(
@@ -146,11 +152,14 @@ def _detached_elsewhere(
 
 
 def _detached(options: Options, begin: Callable[[Parts], Awaitable[str]]) -> int:
-    """Begin a run and leave it to workers; its id on stdout."""
+    """Begin a run and leave it to workers; its id on stdout.
+
+    No model is asked here: the keys are the workers', and what is missing here says nothing of theirs.
+    """
     from midstream.app.headless import loaded
 
+    options = msgspec.structs.replace(options, journal="needed", model="offline")
     config = trusted(options)
-    options = msgspec.structs.replace(options, journal="needed")
 
     async def work() -> str:
         async with loaded(config, options) as made:
