@@ -307,6 +307,11 @@ async def test_a_tool_cannot_take_the_name_of_another(here: Place) -> None:
         await here.engine(tools=[read_files])
 
 
+async def test_what_is_no_function_is_refused_as_a_tool(here: Place) -> None:
+    with pytest.raises(midstream.AuthorMistake, match="not a value of the type str"):
+        await here.engine(tools=["read_files"])
+
+
 async def test_plan_mode_refuses_what_changes_something(here: Place) -> None:
     wanted = call("write_file", path="x.txt", content="x")
     engine = await here.engine(wanted, "I may not.", permissions="plan")

@@ -321,6 +321,19 @@ async def test_given_answers_are_given_in_order_and_what_lacks_is_said(place: Pl
         await (await place.held(await engine.start(TALK))).wait(["1"])
 
 
+async def test_who_waits_alone_for_the_end_of_a_chat_is_told_where_its_reply_is(
+    place: Place,
+) -> None:
+    engine = await place.engine("Hello.")
+    chat = await place.held(await engine.start("role:dude", "Hello!"))
+
+    with pytest.raises(midstream.UserMistake) as caught:
+        await chat.wait([])
+    assert caught.value.hint == (
+        "A chat has no end and no output: await settled(), then read the run's reply."
+    )
+
+
 async def test_the_reply_of_a_chat_is_the_last_that_came_whole(place: Place) -> None:
     gate = Gate()
     engine = await place.engine("Hello.", says("Fine, ", "thanks.", gate=gate, after=1))

@@ -141,9 +141,18 @@ class WorkflowTools:
 
 
 def as_tool(given: Tool | Callable[..., Any]) -> Tool:
-    """Return a tool as it is, and make one of a function; unmarked it counts as `once`."""
+    """Return a tool as it is, and make one of a function; unmarked it counts as `once`.
+
+    Raises:
+        AuthorMistake: it is neither.
+    """
     if isinstance(given, Tool):
         return given
+    if not callable(given):
+        raise AuthorMistake(
+            f"A tool is a function, not a value of the type {type(given).__name__}.",
+            hint="Pass functions: midstream.open(tools=[look_up]).",
+        )
     return tool_from(given if is_marked(given) else tool()(given))
 
 
