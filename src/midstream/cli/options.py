@@ -38,7 +38,7 @@ JSON: Final = (
         help="One JSON object a line, on stdout.",
     ),
 )
-RUNS: Final = (_workspace("The folder whose runs are meant"), *JSON)
+RUNS: Final = (_workspace("The folder that is meant"), *JSON)
 """Those of commands about runs, which need no model and read no settings."""
 
 SETTINGS: Final = (
