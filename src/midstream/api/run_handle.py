@@ -374,9 +374,13 @@ class RunHandle:
     async def _failure(self, run: Run, *, is_alone: bool) -> MidstreamError:
         if run.is_parked and is_alone:
             asked = " ".join(question.text for question in run.inbox.open_questions[:1])
-            hint = "Give it with answers=[...], allow the tool with allowed=[...], or resume the run."
+            hint = (
+                "Give it with answers=[...], allow the tool with allowed=[...], or resume the run."
+            )
             if not asked and run.is_chat:
-                hint = "A chat has no end and no output: await settled(), then read the run's reply."
+                hint = (
+                    "A chat has no end and no output: await settled(), then read the run's reply."
+                )
             return UserMistake(
                 f"Run {run.id} waits for what was not given: {asked or 'words'}", hint=hint
             )
