@@ -134,7 +134,7 @@ def _require_two(here: ConfigManager, there: ConfigManager) -> None:
 
 
 Counted: TypeAlias = tuple[int, int]
-"""How many runs there were, and how many of them were left as they are."""
+"""How many runs there were, and how many of them were left alone."""
 
 
 async def _told(options: Options, doing: AsyncIterator[Copied]) -> Counted:
@@ -156,6 +156,6 @@ def _ended(options: Options, counts: Counted, where: str) -> int:
     """Say how many it were; the exit code says whether all went well."""
     done, left = counts
     if not options.is_json:
-        more = f", {left} left as they are" if left else ""
+        more = f", {left} left alone" if left else ""
         say(f"{counted(done - left, 'run')} {where}{more}.")
     return FAILED if left else FINISHED
