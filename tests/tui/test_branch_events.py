@@ -351,6 +351,20 @@ def test_a_wait_says_until_when() -> None:
     assert told.endswith(" (1 min 30 s)\n")
 
 
+def test_a_question_that_waits_for_a_time_says_until_when_unless_a_card_stands_beside_it() -> None:
+    run, facts = tell(flow(State(name="start", ask=Ask(question="Which?", deadline_s=90))))
+    timed = go(run, begins("deadline", 1_000_090.0))[1]
+    plain, carded = reader(with_cards=False), reader()
+    read(plain, *facts)
+    read(carded, *facts)
+
+    told = read(plain, *timed, at=1_000_000.0)
+
+    assert told.startswith("· start waits for an answer until ")
+    assert told.endswith(" (1 min 30 s)\n")
+    assert read(carded, *timed, at=1_000_000.0) == ""
+
+
 def test_a_question_nobody_answered_in_time_says_what_stands_for_an_answer() -> None:
     ask = Ask(question="Which?", deadline_s=5, on_timeout="default", default="main")
     workflow = flow(State(name="start", ask=ask))

@@ -26,7 +26,7 @@ from midstream.core.notices import (
     TextDelta,
 )
 from midstream.core.question import Question
-from midstream.core.run import WAITED, Run
+from midstream.core.run import DEADLINE, WAITED, Run
 from midstream.language.errors import with_hint
 from midstream.language.names import NEVER_RUN, STOP
 from midstream.tui import agent_events, talk_events
@@ -290,10 +290,13 @@ def _state_failed(of: RunMemory, fact: e.StateFailed) -> list[Block]:
 
 def _timed(of: RunMemory, fact: e.TimerSet) -> list[Block]:
     left = fact.until - of.at
-    if fact.timer != WAITED or left < 1:
+    # Beside a card the row of who waits says until when.
+    is_told = fact.timer == WAITED or (fact.timer == DEADLINE and not of.manner.with_cards)
+    if not is_told or left < 1:
         return []
     until = f"{time_of_day(fact.until, now=of.at)} ({duration(left)})"
-    words = own_words(f"{of.place(fact.branch).state} waits until {until}", "note")
+    what = "waits for an answer until" if fact.timer == DEADLINE else "waits until"
+    words = own_words(f"{of.place(fact.branch).state} {what} {until}", "note")
     return of.labelled(fact.branch, words)
 
 
