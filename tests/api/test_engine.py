@@ -312,6 +312,17 @@ async def test_what_is_no_function_is_refused_as_a_tool(here: Place) -> None:
         await here.engine(tools=["read_files"])
 
 
+async def test_a_word_that_is_no_permission_mode_status_or_budget_is_refused(here: Place) -> None:
+    unknown: Any = "everything"
+    with pytest.raises(midstream.UserMistake, match="one of plan, ask, auto, full"):
+        await here.engine(permissions=unknown)
+    engine = await here.engine()
+    with pytest.raises(midstream.UserMistake, match="There is no status 'everything'"):
+        await engine.runs(status=unknown)
+    with pytest.raises(midstream.UserMistake, match="The budget cannot be read"):
+        await engine.start("role:dude", "x", budget=unknown)
+
+
 async def test_plan_mode_refuses_what_changes_something(here: Place) -> None:
     wanted = call("write_file", path="x.txt", content="x")
     engine = await here.engine(wanted, "I may not.", permissions="plan")

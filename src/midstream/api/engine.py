@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar, get_args
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -195,8 +195,8 @@ def open(
 
     Raises, once it is awaited or entered:
         NotTrusted: the workspace has files of its own that nobody has trusted, and `trust` is None.
-        UserMistake: there is no such folder or model, a tool has a name that is taken, or no loop of
-            asyncio runs, as under trio.
+        UserMistake: there is no such folder, model or permission mode, a tool has a name that is taken,
+            or no loop of asyncio runs, as under trio.
         WorldTrouble: the journal cannot be opened.
     """
     options = Options(
@@ -211,6 +211,7 @@ def open(
         from midstream.models.own_model import OwnModel
         from midstream.tools.validation import validate
 
+        _require_known("permission mode", permissions, PermissionMode)
         if not options.workspace.is_dir():
             raise UserMistake(
                 f"There is no folder {options.workspace}.", hint="Name the folder to work in."
@@ -481,8 +482,9 @@ class Engine:
                 now: one that was written meanwhile has come to the front.
 
         Raises:
-            UserMistake: there is no run of the id `after`.
+            UserMistake: there is no run of the id `after`, or no such status.
         """
+        _require_known("status", status, Status)
         place = None if after is None else await self._place(after)
         here = None if everywhere else str(self.local.world.workspace)
         # What waits for a person has asked something, or waits for words without asking.
@@ -740,9 +742,23 @@ def _script(handlers: Mapping[str, Handler]) -> ScriptHandlers:
     return ScriptHandlers(handlers, where="the program")
 
 
+def _require_known(what: str, value: str | None, kind: Any) -> None:
+    """Refuse a word that is none of those a `Literal` has; None stands for none.
+
+    Raises:
+        UserMistake: it is none of them.
+    """
+    known = get_args(kind)
+    if value is not None and value not in known:
+        raise UserMistake(
+            f"There is no {what} {value!r}.", hint=f"It is one of {', '.join(known)}."
+        )
+
+
 def _limits(budget: Mapping[str, float] | None) -> Budget | None:
     try:
-        return None if budget is None else msgspec.convert(dict(budget), Budget)
+        given = dict(budget) if isinstance(budget, Mapping) else budget
+        return None if given is None else msgspec.convert(given, Budget)
     except msgspec.ValidationError as error:
         raise UserMistake(
             f"The budget cannot be read: {error}.",
