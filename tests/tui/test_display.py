@@ -49,7 +49,7 @@ async def while_open(look: Callable[[Display, list[str]], None]) -> None:
             gone=lambda: None,
         )
         async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(display.run())
+            running = tasks.create_task(display.run(lambda: False))
             await drawn.wait()
             frames.clear()
             look(display, frames)

@@ -122,7 +122,7 @@ async def drawn_over(
         display._terminal.writer.write = way.send  # type: ignore[method-assign]
         way.terminal.feed(TO_THE_BOTTOM)
         async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(display.run())
+            running = tasks.create_task(display.run(lambda: False))
             await drawn.wait()
             for step in range(steps):
                 shown.change(rng.randrange(4))

@@ -25,7 +25,7 @@ from midstream.config.settings import Editing
 from midstream.tui.desktop import Title
 from midstream.tui.reflow import TO_THE_BOTTOM, breakable, reflows
 from midstream.tui.terminal import TerminalOutput
-from midstream.tui.terminal_replies import without_replies
+from midstream.tui.terminal_replies import hear_what_was_typed_ahead, without_replies
 from midstream.tui.themes import Look, toolkit_rules
 from midstream.tui.toolkit_keys import ASK, ASK_NO_MORE, is_able, know_modified_keys, mend_vi
 
@@ -163,10 +163,14 @@ class Display:
             mend_vi(keys)
         self._keys = keys
 
-    async def run(self) -> None:
-        """Draw and take keys until `exit`, or until the terminal is closed."""
+    async def run(self, may_send: Callable[[], bool]) -> None:
+        """Draw and take keys until `exit`, or until the terminal is closed.
+
+        `may_send`: whether lines that were typed ahead, before now, are sent as they were.
+        """
         assert self.app is not None
-        with contextlib.suppress(EOFError):
+        with contextlib.suppress(EOFError), self.app.input.raw_mode():
+            hear_what_was_typed_ahead(self.app.input, may_send)
             await self.app.run_async(set_exception_handler=False, handle_sigint=False)
 
     def exit(self) -> None:

@@ -277,7 +277,9 @@ class ConsoleInterface:
                 if sys.platform != "win32":
                     with contextlib.suppress(RuntimeError, ValueError):
                         loop.add_signal_handler(signal.SIGCONT, self._continued)
-                await self._display.run()
+                await self._display.run(
+                    lambda: self.editor.is_empty and not session.open_questions()
+                )
                 self._leaving.is_left = True
                 self._own.kill()
                 await self._background.ended()

@@ -10,9 +10,11 @@ piece of input, and stays a key. What is typed is never taken for the rest of an
 nothing where it may be (`terminal_questions.Sequences`).
 """
 
+import os
 import re
 import sys
 import time
+from array import array
 from collections.abc import Callable
 from typing import Final
 
@@ -57,6 +59,15 @@ class KeyParser(Vt100Parser):
         self._clock = clock
         self._sequences = Sequences()
         self.is_alone = self.is_quiet = False
+        self._ahead = 0
+        self._may_send: Callable[[], bool] = lambda: False
+
+    def expect(self, ahead: int, may_send: Callable[[], bool]) -> None:
+        """Know how many bytes come first that were typed before there were keys: Enter is a new line there.
+
+        It sends the line before it all the same, where `may_send` says so then. Alone it does nothing.
+        """
+        self._ahead, self._may_send = ahead, may_send
 
     def reset(self, request: bool = False) -> None:
         """Begin anew."""
@@ -66,6 +77,9 @@ class KeyParser(Vt100Parser):
 
     def feed(self, data: str) -> None:
         """Take a piece of input. The beginning of a sequence at its end waits for the next, or `flush`."""
+        if is_ahead := self._ahead > 0:
+            self._ahead -= len(data.encode("utf-8", "replace"))
+            data = _as_sent(data) if self._may_send() else data.rstrip("\n")
         self.is_quiet = self._sequences.heard(data, self._clock())
         if self._in_bracketed_paste:
             self.is_alone = False
@@ -73,7 +87,7 @@ class KeyParser(Vt100Parser):
             return
         data, self._cut = self._cut + data, ""
         is_one = len(data) == 1 or data == "\x1b\r"  # Alt-Enter, which may be the key that sends
-        self.is_alone = is_one or _SEQUENCE.fullmatch(data) is not None
+        self.is_alone = not is_ahead and (is_one or _SEQUENCE.fullmatch(data) is not None)
         if self._is_late and (rest := _REST.match(data)) is not None:
             data = data[rest.end() :]
         self._is_late = False
@@ -110,6 +124,12 @@ class KeyParser(Vt100Parser):
         super().flush()
 
 
+def _as_sent(ahead: str) -> str:
+    """Return what was typed ahead with Enter behind each line that says something."""
+    *lines, rest = ahead.split("\n")
+    return "".join(f"{line}\r" for line in lines if line.strip()) + rest
+
+
 def _is_key(sequence: str) -> bool:
     """Return whether a sequence is one of a key, or the beginning of one."""
     if not sequence.startswith("\x1b["):
@@ -136,6 +156,20 @@ def _parser(event: KeyPressEvent) -> KeyParser | None:
     """Return what reads the keys, None where it is not ours: of its keys nothing is known."""
     parser = getattr(event.app.input, "vt100_parser", None)
     return parser if isinstance(parser, KeyParser) else None
+
+
+def hear_what_was_typed_ahead(input: Input, may_send: Callable[[], bool]) -> None:
+    """Have an input that gives keys now take what was typed before it did; see `KeyParser.expect`."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+    import termios
+
+    parser = getattr(input, "vt100_parser", None)
+    if isinstance(parser, KeyParser) and os.isatty(input.fileno()):
+        waiting = array("i", [0])
+        fcntl.ioctl(input.fileno(), termios.FIONREAD, waiting)
+        parser.expect(waiting[0], may_send)
 
 
 def without_replies(input: Input) -> Input:
