@@ -366,6 +366,21 @@ def test_an_export_to_stdout_is_json_lines(kept: Path) -> None:
     assert [line["seq"] for line in lines[1:]] == list(range(1, len(lines)))
 
 
+def test_an_export_to_a_file_of_markdown_is_for_reading(kept: Path, tmp_path: Path) -> None:
+    id, file = the_run(kept), tmp_path / "run.md"
+
+    with_files = travel(kept, "export", id, str(file), "--with-files")
+    ended = travel(kept, "export", id, str(file))
+
+    assert (with_files.code, "--with-files goes with the facts" in with_files.told) == (2, True)
+    assert (ended.code, ended.out) == (0, "")
+    assert "to be read. Check it before you share it." in ended.told
+    text = file.read_text(encoding="utf-8")
+    assert "mend it" in text
+    assert "app.py +1 -1" in text
+    assert "checksum" not in text
+
+
 def test_a_damaged_file_is_refused_with_its_line(kept: Path, tmp_path: Path) -> None:
     text = travel(kept, "export", the_run(kept)).out
     file = tmp_path / "run.jsonl"

@@ -244,7 +244,10 @@ def export(
     otlp: str | None,
     content: bool,
 ) -> int:
-    """Write a run as one readable file, such as for a bug report; by default to stdout."""
+    """Write a run as one readable file, such as for a bug report; by default to stdout.
+
+    NAME.md is for reading: who said what, a line for each call, differences. Any other has the facts.
+    """
     if otlp is not None:
         if file is not None or with_files:
             raise UserMistake(
@@ -255,6 +258,21 @@ def export(
     if content:
         raise UserMistake("--content goes with --otlp.", hint="A file holds all words anyway.")
     from midstream.runtime.engine import run_file
+    from midstream.runtime.engine.run_repository import MARKDOWN, write_markdown
+
+    if file is not None and file.suffix == MARKDOWN:
+        if with_files:
+            raise UserMistake(
+                "--with-files goes with the facts.",
+                hint=f"Name a file that does not end in {MARKDOWN}.",
+            )
+        to = file
+
+        async def written(journal: Journal) -> str:
+            return await write_markdown(journal.store, (await found(journal.store, run)).id, to)
+
+        _note(options, with_journal(options, written))
+        return FINISHED
 
     async def work(journal: Journal) -> tuple[str, run_file.Exported]:
         id = (await found(journal.store, run)).id

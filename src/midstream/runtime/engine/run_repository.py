@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,7 @@ from midstream.runtime.engine.run_files import Returned, changed_files, put_back
 from midstream.runtime.engine.time_travel import Fork, fork, whole_facts
 from midstream.runtime.file_watch import written_so_far
 from midstream.runtime.ports import Machine
+from midstream.runtime.storage import Store
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import own_redactor
 from midstream.views.cells import clipped, one_line
@@ -25,12 +27,32 @@ from midstream.views.side_effects import ChangedFile, in_words, short_path
 from midstream.views.transcript import markdown_of
 from midstream.views.turns import Turn, turns_of
 
+MARKDOWN: Final = ".md"
+"""How the name of a file ends to which a run is written for people."""
+
 
 class Travelled(msgspec.Struct, frozen=True, kw_only=True):
     """What came of going back: the run that goes on, and what a person should hear."""
 
     id: str
     told: tuple[str, ...] = ()
+
+
+async def write_markdown(store: Store, id: str, path: Path) -> str:
+    """Write a run to a new file, for a person to read, and return what is said of it.
+
+    Raises:
+        UserMistake: the file is there already.
+        WorldTrouble: it cannot be written.
+    """
+    facts = await store.read(id)
+    differences = {
+        f"{each.diff.path} +{each.diff.added} -{each.diff.removed}": each.diff.diff
+        for each in await changed_files(store, facts)
+    }
+    text = own_redactor().redacted(markdown_of(facts, differences))
+    await in_thread(partial(write_new, path, [text.encode("utf-8", "replace")]))
+    return f"Run {id} is in {path}, to be read. Check it before you share it."
 
 
 class WorkspaceRuns:
@@ -116,15 +138,8 @@ class WorkspaceRuns:
             folder = user_state_dir(os.environ) / "exports"
             await in_thread(partial(make_private, folder))
             path = folder / f"{id}.jsonl"
-        if path.suffix == ".md":
-            differences = {
-                f"{each.diff.path} +{each.diff.added} -{each.diff.removed}": each.diff.diff
-                for each in await self.changes(id)
-            }
-            facts = await self._engine.store.read(id)
-            text = own_redactor().redacted(markdown_of(facts, differences))
-            await in_thread(partial(write_new, path, [text.encode("utf-8", "replace")]))
-            return f"Run {id} is in {path}, to be read. Check it before you share it."
+        if path.suffix == MARKDOWN:
+            return await write_markdown(self._engine.store, id, path)
         made = await exported(self._engine.store, id, made_by=f"midstream {__version__}")
         await in_thread(partial(write_new, path, made.lines))
         return (
