@@ -476,7 +476,8 @@ class Engine:
         Args:
             status: only those that stand so.
             workflow: only those of a workflow of this name.
-            everywhere: those of other folders, too.
+            everywhere: those of other folders, too, and those left to workers with a repository: each of
+                them has a folder of its own wherever it is worked on.
             limit: how many at most; None: all.
             after: the last run of the page before. By its id alone the list goes on where the run is
                 now: one that was written meanwhile has come to the front.
