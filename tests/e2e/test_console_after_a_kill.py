@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from console_kit import console, lines_left, write_workflow
+from console_kit import changed, console, lines_left, write_workflow
 from deadline import wait_until
 from pipes_kit import OFFLINE, checkpointed, run
 from screen import CTRL_D, Screen
@@ -29,6 +29,15 @@ PATIENT = {
 ASKING = Call(
     name="request_users_input", arguments={"question": "Which one?", "choices": ["red", "blue"]}
 )
+
+
+DELIVERS_NOTHING = """
+import asyncio
+from midstream.app.input import Input
+async def never(*_, **__):
+    await asyncio.Event().wait()
+Input.send = never
+"""
 
 
 def killed(screen: Screen) -> None:
@@ -406,3 +415,34 @@ def test_a_line_not_sent_at_the_kill_is_back_in_the_next_console(tmp_path: Path)
             assert each.wait_exit() == 0
             each.close()
         assert not [path for path in drafts.glob("*") if path.suffix == ""]
+
+
+def test_a_line_on_its_way_at_the_kill_is_back_in_the_next_console(tmp_path: Path) -> None:
+    paste = "\n".join(f"line {number} of the paste" for number in range(1000))
+    drafts = tmp_path / "state" / "drafts"
+
+    def kept() -> list[str]:
+        return [path.read_text() for path in drafts.glob("*") if path.suffix == ""]
+
+    with OpenAIServer([Reply(text="Hello.")]) as server:
+        screen = console(tmp_path, *MODEL, server=server, program=changed(DELIVERS_NOTHING))
+        screen.wait_for("chat with dude")
+        screen.type(f"\x1b[200~{paste}\x1b[201~")
+        screen.wait_for("pasted 1000 lines")
+        wait_until(lambda: kept() == [paste])
+        screen.type("\r")
+        screen.wait_until(lambda s: "› [pasted 1000 lines #1]\n›" in s.text())
+        screen.type("and more")
+        wait_until(lambda: kept() == [f"{paste}\nand more"])
+        killed(screen)
+
+        screen = console(tmp_path, *MODEL, server=server)
+        screen.wait_for("The line you had not sent is back.")
+        screen.wait_for("sends to dude")
+        screen.type("\r")
+        screen.wait_for("Hello.")
+        assert said_by_user(server.requests[0]) == [f"{paste}\nand more"]
+        wait_until(lambda: kept() == [])
+        screen.type(CTRL_D)
+        assert screen.wait_exit() == 0
+        screen.close()

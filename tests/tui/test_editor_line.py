@@ -118,3 +118,36 @@ def test_what_an_earlier_session_folded_comes_back_whole_or_says_what_is_gone(
 
     later = LineHistory(tmp_path / "history", print).load_history_strings()
     assert list(later) == ["(pasted 30000 characters, not kept)", "x\n" * 100 + "in short"]
+
+
+def test_words_are_unsent_until_they_have_arrived() -> None:
+    editor = Typed().editor
+    kept: list[tuple[str, bool]] = []
+    editor.unsent_changed = lambda at_once: kept.append((editor.unsent(), at_once))
+    editor.buffer.insert_text("first")
+    first = editor.send()
+    editor.buffer.insert_text("second")
+
+    assert kept == [("first", False)], "the history has it"
+    assert editor.unsent() == "first\nsecond"
+
+    editor.arrived(first)
+    assert kept[1:] == [("second", True)]
+
+
+def test_what_is_too_long_for_the_history_is_kept_at_once() -> None:
+    editor = Typed().editor
+    kept: list[tuple[str, bool]] = []
+    editor.unsent_changed = lambda at_once: kept.append((editor.unsent(), at_once))
+    editor.buffer.insert_text("x" * 30_000)
+    editor.send()
+
+    assert kept[-1] == ("x" * 30_000, True)
+
+
+def test_a_command_that_was_entered_is_never_unsent() -> None:
+    editor = Typed().editor
+    editor.buffer.text = "/undo"
+    editor.send()
+
+    assert editor.unsent() == ""

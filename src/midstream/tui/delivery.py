@@ -92,6 +92,7 @@ class Delivery:
         """
         if isinstance(to, Unclear):
             self._ask_whether(line, to.question, is_echoed=is_echoed)
+            self._editor.arrived(line)
             self._scrollback.redraw()
             return
         # A line that interrupts is echoed when it has: it stands behind what it cuts off.
@@ -101,6 +102,7 @@ class Delivery:
             is_echoed = True
         if isinstance(to, Returned):
             self._come_back(line, to.reason)
+            self._editor.arrived(line)
             self._scrollback.redraw()
             return
         self._background.begin(self._submit(line, to, is_echoed=is_echoed, policy=policy))
@@ -135,6 +137,7 @@ class Delivery:
                 self._come_back(line, result.reason, to_mend=result.to_mend)
             case "unclear":
                 self._ask_whether(line, result.question, is_echoed=is_echoed)
+        self._editor.arrived(line)
         self._scrollback.redraw()
 
     async def _answer(self, answer: Answered, *, line: Typed | None) -> None:
@@ -150,6 +153,8 @@ class Delivery:
         if not self._dialog.answering.sent(answer.question, reason) and reason:
             where = "" if line is None or self._bring_back(line) else _BROUGHT_BACK
             self._scrollback.say(f"{reason}{where}", kind="warning")
+        if line is not None:
+            self._editor.arrived(line)
         self._scrollback.redraw()
 
     # --- and back ---------------------------------------------------------------------------

@@ -62,8 +62,10 @@ class Editor:
         `completions` and `mentions` are those of the session (`app.ui.Console`).
         """
         self.returned: list[Typed] = []
+        self.on_their_way: list[Typed] = []
+        """Lines that were entered, until it is known what became of them."""
         self.is_away = False
-        self.emptied: Callable[[], None] = lambda: None
+        self.unsent_changed: Callable[[bool], None] = lambda at_once: None
         self.seen: frozenset[str] = frozenset()
         self._is_as_returned = False
         self._on_screen = on_screen
@@ -167,6 +169,11 @@ class Editor:
         """Return the whole line, with every text where its label stands."""
         return self._pastes.unfolded(self.buffer.text)
 
+    def unsent(self) -> str:
+        """Return what nobody else has yet: the words on their way, and the line that is being typed."""
+        lines = [line.text for line in self.on_their_way]
+        return "\n".join(filter(None, (*lines, self.unfolded())))
+
     def unfold(self) -> bool:
         """Put the text in the place of the label at the cursor; return False where it is too long."""
         text, cursor = self.buffer.text, self.buffer.cursor_position
@@ -220,12 +227,37 @@ class Editor:
 
     def take(self) -> Typed:
         """Return the line and empty the editor; the line goes into the history."""
-        shown = scrubbed(self.buffer.text)
-        line = Typed(text=self._pastes.unfolded(shown), shown=shown, seen=self.seen)
+        line = self._line()
         self._remember_unsent()
-        self._remember(shown)
+        self._remember(line.shown)
         self._empty()
         return line
+
+    def send(self) -> Typed:
+        """Return the same of a line to deliver: words stay unsent until `arrived`.
+
+        A command does not: nobody may be led to give it twice.
+        """
+        line = self._line()
+        if not is_command(line.text):
+            self.on_their_way.append(line)
+        self.take()
+        if len(line.text) > _HISTORY_CHARS:
+            self.unsent_changed(
+                True
+            )  # The history has it not: no time of typing may be lost of it.
+        return line
+
+    def arrived(self, line: Typed) -> None:
+        """Take note that somebody else has a line by now, or that it came back."""
+        found = next((each for each in self.on_their_way if each.text == line.text), None)
+        if found is not None:
+            self.on_their_way.remove(found)
+            self.unsent_changed(True)
+
+    def _line(self) -> Typed:
+        shown = scrubbed(self.buffer.text)
+        return Typed(text=self._pastes.unfolded(shown), shown=shown, seen=self.seen)
 
     def clear(self) -> None:
         """Empty the editor; the Up key brings the line back."""
@@ -254,7 +286,7 @@ class Editor:
         self._was_empty = True
         self._is_as_returned = False
         self.seen = frozenset()
-        self.emptied()
+        self.unsent_changed(not self.on_their_way)
 
     def _remember(self, text: str) -> None:
         history = self.buffer.history

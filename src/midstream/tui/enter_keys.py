@@ -59,7 +59,7 @@ def _outlived(at: Prompt, text: str) -> bool:
 
 def _send_words(at: Prompt) -> None:
     """Deliver the line: to the question it answers, or to whom it is for."""
-    line = _answerable(at, at.editor.take())
+    line = _answerable(at, at.editor.send())
     to = at.delivery.route(line)
     chosen = chosen_by(at.session.open_questions(), at.dialog, to)
     if chosen is not None and not chosen[0].choices:
@@ -103,7 +103,7 @@ def queue(at: Prompt, *, alone: bool) -> None:
 
 
 def _send_as(at: Prompt, policy: Policy) -> None:
-    line = at.editor.take()
+    line = at.editor.send()
     at.delivery.deliver(line, at.delivery.route(line, is_new=True), policy=policy)
 
 
@@ -130,7 +130,7 @@ def choose(at: Prompt, choice: str) -> None:
         at.editor.touched()
         at.scrollback.redraw()
         return
-    line = msgspec.structs.replace(at.editor.take(), seen=unclear.line.seen)
+    line = msgspec.structs.replace(at.editor.send(), seen=unclear.line.seen)
     answers = unclear.question if choice == "a" else ""
     to = at.delivery.route(line, answers=answers, is_new=not answers)
     at.delivery.deliver(line, to, is_echoed=unclear.is_echoed)

@@ -143,11 +143,13 @@ class ConsoleInterface:
         self._draft = Draft(
             history_folder,
             folder or Path(),
-            text=self.editor.unfolded,
+            text=self.editor.unsent,
             on_trouble=lambda text: self.say(text, kind="warning"),
         )
-        self.editor.buffer.on_text_changed += lambda _: self._edited()
-        self.editor.emptied = self._edited
+        self.editor.buffer.on_text_changed += lambda _: self._draft.edited(
+            at_once=self.editor.is_empty and not self.editor.on_their_way
+        )
+        self.editor.unsent_changed = lambda at_once: self._draft.edited(at_once=at_once)
         self._undelivered = Undelivered(self.editor, self._scrollback)
         self._own = OwnShell(self.editor, self._scrollback)
         self._outside = Outside(self.editor, self._display, self._background, covered=self._covered)
@@ -340,9 +342,6 @@ class ConsoleInterface:
             self.say("The line you had not sent is back.", kind="note")
         elif text:
             self.say("Up brings back the line you had not sent.", kind="note")
-
-    def _edited(self) -> None:
-        self._draft.edited(is_empty=self.editor.is_empty)
 
     def _may_outlive(self, envelope: Envelope) -> None:
         """Take note that a workflow ends by itself, and lines go elsewhere: the next one may be for it.

@@ -1,9 +1,9 @@
 """Typed lines that outlive the process, in private files: the history, and the line that is being typed.
 
-The history is one file for all consoles. Of the line that is being typed each console of a folder has a
-file of its own, with a lock beside it that the kernel lets go of when the process dies, however it dies. So
-the next console finds what nobody types any more, and two never take from each other. What is typed is the
-person's own: it stands there as it was typed until it is sent or removed.
+The history is one file for all consoles. Of the line that is being typed, and of words on their way, each
+console of a folder has a file of its own, with a lock beside it that the kernel lets go of when the process
+dies, however it dies. So the next console finds what nobody types any more, and two never take from each
+other. What is typed is the person's own: it stands there as it was typed until a run has it.
 """
 
 import asyncio
@@ -156,11 +156,11 @@ class Draft:
         self._lock, self._path, text = chosen
         return text
 
-    def edited(self, *, is_empty: bool) -> None:
-        """Take note that the line is another now; it is kept soon, and an empty one forgotten at once."""
+    def edited(self, *, at_once: bool) -> None:
+        """Take note that the line is another now; it is kept soon, or `at_once`, an empty one forgotten."""
         if self._path is None:
             return
-        if is_empty:
+        if at_once:
             self._keep()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(WAIT_S, self._keep)
