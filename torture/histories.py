@@ -17,7 +17,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count, pairwise
@@ -42,7 +42,6 @@ from midstream.system.offloop import in_thread
 
 if TYPE_CHECKING:
     from midstream.api.run_handle import RunHandle
-    from torture.machines import Machines
 
 Deed = Literal["say", "queue", "answer", "approve", "halt", "stop"]
 KEPT: Final = (NOBODY, SERVED)
@@ -129,15 +128,17 @@ class Clients:
     """The client processes of a storm, which are killed now and then.
 
     Args:
-        machines: where they are; every second one can be cut off from the database.
+        home: where they are, beside the folder `work`.
+        environment: returns that of a program; every second one `is_cuttable` off from the database.
         number: how many there are at a time.
     """
 
-    def __init__(self, machines: "Machines", number: int) -> None:
-        self._machines = machines
-        self._folder = machines.folder / "clients"
+    def __init__(self, home: Path, environment: Callable[..., dict[str, str]], number: int) -> None:
+        self._home = home
+        self._environment = environment
+        self._folder = home / "clients"
         self._folder.mkdir()
-        self._runs = machines.folder / "runs"
+        self._runs = home / "runs"
         self._runs.touch()
         self._number = number
         self._names = count()
@@ -167,15 +168,15 @@ class Clients:
 
     def _begin(self) -> None:
         number = next(self._names)
-        environment = self._machines.environment(is_cuttable=number % 2 == 1)
+        environment = self._environment(is_cuttable=number % 2 == 1)
         paths = os.pathsep.join(str(path) for path in (Path(__file__).parents[1],))
         self._processes.append(
             subprocess.Popen(
                 [sys.executable, "-m", "torture.histories", f"client{number}", str(self._runs)],
-                cwd=self._machines.folder / "work",
+                cwd=self._home / "work",
                 env=environment | {"PYTHONPATH": paths},
                 stdout=(self._folder / f"client{number}").open("wb"),
-                stderr=(self._machines.folder / f"worker-client{number}.err").open("wb"),
+                stderr=(self._home / f"worker-client{number}.err").open("wb"),
             )
         )
 

@@ -319,7 +319,7 @@ def machines_storm(
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         machines = Machines(folder, stack, Thinker(lines, seed))
-        talking = Clients(machines, clients)
+        talking = Clients(folder, machines.environment, clients)
         stack.callback(talking.close)
         wrong = asyncio.run(_stormed(machines, talking, story, faults, seed, runs, only))
     counts = f"--faults {faults} --runs {runs} --lines {lines} --clients {clients} --only '{only}'"
