@@ -330,7 +330,10 @@ async def test_a_run_that_goes_on_elsewhere_cannot_be_resumed_here(tmp_path: Pat
         await owner.asked()
         id = owner.engine.machines()[0].id
         result = await other.type(f"/resume {id}")
-        assert result.reason == f"Another process runs {id}. /attach {id[:4]} goes to it."
+        assert (
+            result.reason
+            == f"Another engine of this process runs {id}. /attach {id[:4]} goes to it."
+        )
 
 
 async def test_an_unknown_or_unclear_run_is_told(tmp_path: Path) -> None:
