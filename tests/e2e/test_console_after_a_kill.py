@@ -433,11 +433,11 @@ def test_a_line_on_its_way_at_the_kill_is_back_in_the_next_console(tmp_path: Pat
         screen.type("\r")
         screen.wait_until(lambda s: "› [pasted 1000 lines #1]\n›" in s.text())
         screen.type("and more")
-        wait_until(lambda: kept() == [f"{paste}\nand more"])
+        wait_until(lambda: kept() == [f"{paste}\0and more"])
         killed(screen)
 
         screen = console(tmp_path, *MODEL, server=server)
-        screen.wait_for("The line you had not sent is back.")
+        screen.wait_for("The line you had entered is back: see first whether a run has it.")
         screen.wait_for("sends to dude")
         screen.type("\r")
         screen.wait_for("Hello.")

@@ -342,7 +342,7 @@ async def test_an_unknown_or_unclear_run_is_told(tmp_path: Path) -> None:
             "There is no run 'zzzz' in this workspace." in (await made.type("/attach zzzz")).reason
         )
         assert (await made.type("/resume")).reason == (
-            "No run is waiting to be resumed. /runs lists them."
+            "No run is waiting to be resumed. /runs lists all there are."
         )
         assert "Your lines go to the chat already." in (await made.type("/detach")).reason
 

@@ -128,8 +128,8 @@ def test_words_are_unsent_until_they_have_arrived() -> None:
     first = editor.send()
     editor.buffer.insert_text("second")
 
-    assert kept == [("first", False)], "the history has it"
-    assert editor.unsent() == "first\nsecond"
+    assert kept == [("first\0", False)], "the history has it"
+    assert editor.unsent() == "first\0second"
 
     editor.arrived(first)
     assert kept[1:] == [("second", True)]
@@ -142,7 +142,7 @@ def test_what_is_too_long_for_the_history_is_kept_at_once() -> None:
     editor.buffer.insert_text("x" * 30_000)
     editor.send()
 
-    assert kept[-1] == ("x" * 30_000, True)
+    assert kept[-1] == ("x" * 30_000 + "\0", True)
 
 
 def test_a_command_that_was_entered_is_never_unsent() -> None:

@@ -415,7 +415,7 @@ class Background:
         kept = await self._runs.left(PAGE)
         left = [each for each in kept if self._runs.find_own(each.id) is None]
         if not left:
-            raise UserMistake("No run is waiting to be resumed.", hint="/runs lists them.")
+            raise UserMistake("No run is waiting to be resumed.", hint="/runs lists all there are.")
         if len(left) > 1:
             ids = ", ".join(self._runs.short(kept.id) for kept in left[-5:])
             raise UserMistake(f"Several runs can go on: {ids}.", hint="/resume RUN names one.")

@@ -108,4 +108,4 @@ def damaged(run: str, seq: int, why: str) -> JournalDamaged:
 
 def closed() -> WorldTrouble:
     """Return the refusal of anything after the end."""
-    return WorldTrouble("The journal is closed.", hint="Open it again.")
+    return WorldTrouble("The journal is closed.", hint="Open it, or the engine that had it, again.")

@@ -24,6 +24,9 @@ from midstream.tui.line_history import LineHistory
 
 _HISTORY_CHARS = 20_000
 
+ENTERED: Final = "\0"
+"""Stands behind words that were entered, in what is kept of them with the line being typed."""
+
 UNFOLDED_CHARS = 20_000
 """What is longer stays folded: the editor would not keep up with the keys."""
 
@@ -170,9 +173,9 @@ class Editor:
         return self._pastes.unfolded(self.buffer.text)
 
     def unsent(self) -> str:
-        """Return what nobody else has yet: the words on their way, and the line that is being typed."""
-        lines = [line.text for line in self.on_their_way]
-        return "\n".join(filter(None, (*lines, self.unfolded())))
+        """Return what nobody else may have: entered words, `ENTERED`, and the line being typed."""
+        entered = "\n".join(line.text for line in self.on_their_way)
+        return f"{entered}{ENTERED}{self.unfolded()}" if entered else self.unfolded()
 
     def unfold(self) -> bool:
         """Put the text in the place of the label at the cursor; return False where it is too long."""

@@ -38,7 +38,7 @@ from midstream.tui.delivery import Delivery, Undelivered
 from midstream.tui.desktop import AWAY_S, Calls, copying, folder_name
 from midstream.tui.dialog import Dialog
 from midstream.tui.display import Display
-from midstream.tui.editor import Editor
+from midstream.tui.editor import ENTERED, Editor
 from midstream.tui.event_lines import Kind
 from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.exit_keys import Leaving
@@ -336,12 +336,15 @@ class ConsoleInterface:
                 yield pairs
 
     def _take_draft(self) -> None:
-        """Put back the line that a console which is no more had not sent."""
-        text = self._draft.open()
+        """Put back what a console which is no more had not sent, or had no answer to the sending of."""
+        entered, is_doubtful, typed = self._draft.open().rpartition(ENTERED)
+        text = "\n".join(filter(None, (entered, typed)))
+        words = "line you had entered" if is_doubtful else "line you had not sent"
+        then = ": see first whether a run has it." if is_doubtful else "."
         if text and self.editor.restore(text):
-            self.say("The line you had not sent is back.", kind="note")
+            self.say(f"The {words} is back{then}", kind="note")
         elif text:
-            self.say("Up brings back the line you had not sent.", kind="note")
+            self.say(f"Up brings back the {words}{then}", kind="note")
 
     def _may_outlive(self, envelope: Envelope) -> None:
         """Take note that a workflow ends by itself, and lines go elsewhere: the next one may be for it.
