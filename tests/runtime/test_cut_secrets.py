@@ -72,10 +72,6 @@ CUT: dict[str, tuple[Callable[[str], str], int]] = {
         1_000,
     ),
     "the beginning of a text": (lambda t: own_process.beginning(t, 500), 500),
-    "what is looked at of it": (
-        lambda t: own_process.beginning(t, 500),
-        500 + own_process.MARGIN,
-    ),
 }
 
 
@@ -141,3 +137,14 @@ async def test_the_last_words_of_a_program_begin_with_no_half_of_a_secret(before
 
         assert told.endswith("yyy")
         assert not any(piece in told for piece in PIECES)
+
+
+async def test_the_last_words_of_a_program_are_told_in_any_script() -> None:
+    child = PipedChild(cast("Child", None))
+    child._err = asyncio.StreamReader()
+    child._err.feed_data("語".encode() * 100_000)
+    child._err.feed_eof()
+
+    await child.keep_last_words()
+
+    assert child.last_words(redactor.redacted) == "語" * KEPT_WORDS

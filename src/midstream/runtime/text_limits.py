@@ -13,9 +13,8 @@ from midstream.language.errors import WorldTrouble
 from midstream.runtime.ports import BlobStore, World
 from midstream.runtime.redact_results import without_secrets
 from midstream.runtime.user_words import readable
-from midstream.safety.redaction import Redactor
+from midstream.safety.redaction import Redactor, ending
 from midstream.system.offloop import in_thread
-from midstream.system.own_process import MARGIN
 
 MAX_TEXT = 1_000_000
 """Characters of a reply or a result that join a conversation. No model reads more."""
@@ -78,8 +77,8 @@ def ends_redacted(text: str, redactor: Redactor) -> str:
     if len(text) <= MAX_TEXT:
         return redactor.redacted(readable(text))
     half = MAX_TEXT // 2
-    end = redactor.redacted(readable(text[-half - MARGIN :]))[MARGIN:]
-    return _joined(start_of(text, half, redactor), end, len(text), _LEFT_OUT)
+    tail = ending(text, half, lambda part: redactor.redacted(readable(part)))
+    return _joined(start_of(text, half, redactor), tail, len(text), _LEFT_OUT)
 
 
 def _joined(head: str, tail: str, length: int, where: str) -> str:

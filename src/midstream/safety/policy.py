@@ -374,8 +374,7 @@ def _said(request: Capability) -> str:
 
 def _in_short(target: str) -> str:
     """Return a target as a part of a sentence: what looks like a secret is redacted before it is cut."""
-    looked_at = target[:_LOOKED_AT]
-    return clip(_REDACTOR.redacted(looked_at, is_whole=len(target) <= _LOOKED_AT))
+    return clip(_REDACTOR.beginning(target, _LOOKED_AT))
 
 
 _LOOKED_AT: Final = 2_000

@@ -28,6 +28,11 @@ from midstream.safety.secret_shapes import SHAPES, Shape
 LEAST_CHARS: Final = 8
 """Characters from which on a value of the environment counts as a secret."""
 
+MARGIN: Final = 10_000
+"""Characters before the end of a text that are looked at for secrets, too: of one that begins there,
+its second half would not be known for what it is.
+"""
+
 PIECE: Final = 16_384
 """Characters from which on a text is better looked through off the loop."""
 
@@ -101,6 +106,10 @@ class Redactor:
         Of one that is not whole, since it was cut, an end that may be half of a secret is left out.
         """
         return self._cleaned(text, _FRESH, is_whole=is_whole)[0]
+
+    def beginning(self, text: str, chars: int) -> str:
+        """Return the first characters of a text, without half of a secret that goes on there."""
+        return self.redacted(text[:chars], is_whole=len(text) <= chars)
 
     def redacted_json(self, value: Json) -> Json:
         """Return a JSON value with every secret in its texts and keys redacted."""
@@ -392,6 +401,16 @@ def _without(text: str, begin: int, end: int, found: list[_Found], *, is_inside:
         upto = each.end
     parts.append(text[max(at, upto) : end])
     return "".join(parts)
+
+
+def ending(text: str, chars: int, redacted: Callable[[str], str]) -> str:
+    """Return about the last characters of a text, its secrets `redacted` before it is cut.
+
+    Of a text that was cut before, `chars` and `MARGIN` have to be there.
+    """
+    is_cut = len(text) >= chars + MARGIN
+    clean = redacted(text[max(len(text) - chars - MARGIN, 0) :])
+    return clean[MARGIN if is_cut else max(len(clean) - chars, 0) :]
 
 
 def holds_placeholder(value: Json) -> bool:

@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any, Final, TypeVar
 
 from midstream.language.errors import WorldTrouble
+from midstream.safety import redaction
 from midstream.safety.redaction import Redactor, secret_values
 from midstream.safety.sanitize import sanitized
 
@@ -139,23 +140,14 @@ def own_redactor() -> Redactor:
     return Redactor(secret_values(os.environ))
 
 
-MARGIN: Final = 10_000
-"""Characters beyond a cut that are looked at for secrets: of one that is cut in two, neither half would
-be known for what it is.
-"""
-
-
 def beginning(text: str, chars: int) -> str:
-    """Return the first characters of a text, its secrets redacted before it is cut."""
-    is_whole = len(text) < chars + MARGIN  # who keeps no more of an output has cut it just there
-    return own_redactor().redacted(text[: chars + MARGIN], is_whole=is_whole)[:chars]
+    """Return the first characters of a text, without half of a secret that goes on there."""
+    return own_redactor().beginning(text, chars)
 
 
 def ending(text: str, chars: int) -> str:
     """Return about the last characters of a text, its secrets redacted before it is cut."""
-    is_cut = len(text) >= chars + MARGIN
-    clean = own_redactor().redacted(text[max(len(text) - chars - MARGIN, 0) :])
-    return clean[MARGIN if is_cut else max(len(clean) - chars, 0) :]
+    return redaction.ending(text, chars, own_redactor().redacted)
 
 
 def write_out(text: str, *, is_exact: bool = False) -> None:

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import IO, Final, TypeVar
 
+from midstream.safety.redaction import MARGIN, ending
 from midstream.system.offloop import in_thread
-from midstream.system.own_process import MARGIN
 from midstream.system.supervisor import Child, start_child
 
 KEPT_WORDS: Final = 4_000
-"""Bytes of stderr that are remembered."""
+"""Characters of stderr that are told."""
 
 CHUNK: Final = 65_536
 _SLOW_S: Final = 0.05
@@ -63,14 +63,12 @@ class PipedChild:
         """Read its stderr until it closes it, at a person's speed, and keep the end of it."""
         while data := await self._err.read(CHUNK):
             self._stderr += data
-            del self._stderr[: -KEPT_WORDS - MARGIN]
+            del self._stderr[: -4 * (KEPT_WORDS + MARGIN)]  # no character has more bytes
             await asyncio.sleep(_SLOW_S)
 
     def last_words(self, redacted: Callable[[str], str]) -> str:
         """Return the end of what it wrote to stderr, its secrets redacted before it is cut."""
-        words = redacted(self._stderr.decode(errors="replace"))
-        is_cut = len(self._stderr) >= KEPT_WORDS + MARGIN
-        return words[MARGIN if is_cut else max(len(words) - KEPT_WORDS, 0) :].strip()
+        return ending(self._stderr.decode(errors="replace"), KEPT_WORDS, redacted).strip()
 
     def hang_up(self) -> None:
         """Close its stdin, whatever waits to be written there."""

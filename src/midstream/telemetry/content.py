@@ -54,9 +54,7 @@ class Words:
         """Return a text without secrets and harmless, cut where it is too long."""
         if limit == MAX_NAME and (known := self._known.get(text)) is not None:
             return known  # names come again and again
-        clean = sanitized(
-            self._redactor.redacted(text[: 2 * limit], is_whole=len(text) <= 2 * limit)
-        )
+        clean = sanitized(self._redactor.beginning(text, 2 * limit))
         if limit == MAX_NAME:
             clean = " ".join(clean.split())
         clean = clean if len(clean) <= limit else f"{clean[: limit - 1]}…"
@@ -84,7 +82,7 @@ class Words:
             value = scrubbed(value)
             if len(value) <= MAX_PART:
                 return value
-            return f"{self._redactor.redacted(value[:MAX_PART], is_whole=False)}…"
+            return f"{self._redactor.beginning(value, MAX_PART)}…"
         if isinstance(value, dict):
             return {scrubbed(key): self._clipped(item) for key, item in value.items()}
         if isinstance(value, list):

@@ -17,9 +17,10 @@ from midstream.core.costs import counted
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.runtime.ports import ToolContext
 from midstream.safety.protected import classify
+from midstream.safety.redaction import MARGIN
 from midstream.system.hard_links import is_another_name
 from midstream.system.offloop import in_thread
-from midstream.system.own_process import MARGIN, own_redactor
+from midstream.system.own_process import own_redactor
 from midstream.system.programs import found_program
 from midstream.system.supervisor import Sink, run_command
 from midstream.system.walk import Ignores, ignore_spec, is_tame, walk

@@ -31,10 +31,11 @@ from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import Capability, quoted
 from midstream.safety.command_line import outside, read_command
 from midstream.safety.read_only_commands import is_harmless
+from midstream.safety.redaction import MARGIN
 from midstream.safety.rules import ANY_HOST, host_of
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import call_soon, in_thread
-from midstream.system.own_process import MARGIN, beginning, ending
+from midstream.system.own_process import beginning, ending
 from midstream.system.programs import command_environment
 from midstream.system.supervisor import KILL_S, Box, Ended, Sink, run_command
 from midstream.tools import read_only_launch
@@ -602,7 +603,7 @@ class Output(Sink):
         """Take the next piece. More is always wanted: a full pipe would block the command."""
         with self._lock:
             piece = self._decoder.decode(data)
-            room = self._first + MARGIN - len(self._head) if self._first else 0
+            room = self._first - len(self._head)
             self._head += piece[:room]
             self._tail.add(piece[room:])
         self._untold = self._untold or _Last(_PROGRESS_CHARS)
@@ -633,11 +634,10 @@ class Output(Sink):
             half_a_character = self._decoder.getstate()[0].decode("utf-8", "replace")
             tail = self._tail.text() + half_a_character
         left_out = len(head) + gone + len(tail) - self._first - self._last
+        both = head + tail
         if left_out <= 0:
-            return head + tail
-        start, end = (head, tail) if gone else (head + tail, head + tail)
-        shown = beginning(start, self._first) if self._first else ""
-        return joined(shown, left_out, ending(end, self._last))
+            return both
+        return joined(beginning(both, self._first), left_out, ending(both, self._last))
 
 
 _SPEC: Final = ToolSpec(
