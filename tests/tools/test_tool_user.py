@@ -1,10 +1,12 @@
 import asyncio
+import datetime
 import importlib.util
 import os
 import py_compile
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+import pydantic
 import pytest
 from toolbench import Bench
 
@@ -17,6 +19,36 @@ from midstream.tools.user_tools import load_user_tools, tool
 HEAD = (
     "from midstream.tools.user_tools import tool\nfrom midstream.runtime.ports import ToolContext\n"
 )
+
+
+class Place(pydantic.BaseModel):
+    name: str
+    near: "list[Place]" = []
+
+    @pydantic.field_validator("name")
+    @classmethod
+    def has_no_digit(cls, name: str) -> str:
+        if any(each.isdigit() for each in name):
+            raise ValueError("a place has no digits")
+        return name.title()
+
+
+class Trip(pydantic.BaseModel):
+    day: datetime.date
+    to: Place
+
+
+@tool(effect="read")
+def plan_trips(
+    trips: list[Trip],
+    home: Place | None = None,
+    days: Annotated[int, pydantic.Field(ge=1, description="how many")] = 1,
+    mood: Annotated[str, "how it feels"] = "fine",
+    start: Place = Place(name="here"),  # noqa: B008
+) -> str:
+    """Plan."""
+    there = [f"{trip.to.name} at {trip.day:%d.%m.}" for trip in trips]
+    return f"{there} from {home and home.name} by {start.name}, {days}, {mood}"
 
 
 @tool(effect="read", timeout_s=10)
@@ -103,6 +135,44 @@ async def test_user_tools_are_called_like_built_in_ones(tmp_path: Path) -> None:
     assert "unknown property" in await bench.failure("whisper", volume=1, context={})
 
 
+def test_notes_of_a_parameter_and_pydantic_models_are_in_the_schema() -> None:
+    parameters = tool_from(plan_trips).spec.parameters
+
+    assert parameters["properties"] == {
+        "trips": {"type": "array", "items": {"$ref": "#/$defs/Trip"}},
+        "home": {"anyOf": [{"$ref": "#/$defs/Place"}, {"type": "null"}], "default": None},
+        "days": {"type": "integer", "minimum": 1, "description": "how many", "default": 1},
+        "mood": {"type": "string", "description": "how it feels", "default": "fine"},
+        "start": {"$ref": "#/$defs/Place"},
+    }
+    assert parameters["$defs"].keys() == {"Place", "Trip"}
+    assert parameters["$defs"]["Trip"]["properties"]["to"] == {"$ref": "#/$defs/Place"}
+    assert parameters["required"] == ["trips"]
+
+
+async def test_a_function_is_given_pydantic_models_and_the_model_is_told_what_does_not_fit(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path, ToolManager([tool_from(plan_trips)]))
+    trip = {"day": "2026-05-01", "to": {"name": "rome"}}
+
+    told = await bench.text("plan_trips", trips=[trip], home={"name": "bonn"}, days=2)
+    assert told == "['Rome at 01.05.'] from Bonn by Here, 2, fine"
+    assert "at $.days" in await bench.failure("plan_trips", trips=[], days=0)
+    assert "at $.trips[0]" in await bench.failure("plan_trips", trips=[{"day": "2026-05-01"}])
+    wrong = await bench.failure("plan_trips", trips=[{**trip, "to": {"name": "r0me"}}])
+    assert "to.name: Value error, a place has no digits - at `$.trips[0]`" in wrong
+
+
+def test_two_types_of_one_name_are_refused_in_our_words() -> None:
+    other = pydantic.create_model("Place", street=(str, ...))
+
+    def walk(start: Place, end: other) -> None: ...  # type: ignore[valid-type]
+
+    with pytest.raises(AuthorMistake, match="two types are called Place"):
+        tool_from(tool()(walk))
+
+
 async def test_a_folder_of_files_becomes_tools(tmp_path: Path) -> None:
     folder = write(
         tmp_path / "tools",
@@ -137,6 +207,7 @@ def test_a_missing_folder_has_no_tools(tmp_path: Path) -> None:
         ("x = '\0'\n", 0, "null bytes"),
         (HEAD + "@tool()\ndef f(*many: int) -> str: ...\n", 3, "*many"),
         (HEAD + "@tool()\ndef f(o: object()) -> str: ...\n", 3, "cannot be shown to a model"),
+        (HEAD + "@tool()\ndef f(o: object) -> str: ...\n", 3, "the type object has no JSON Schema"),
         (HEAD + "@tool()\ndef f(o: 'Missing') -> str: ...\n", 3, "Missing"),
         (HEAD + "@tool(name='a b')\ndef f() -> str: ...\n", 3, "no name for a tool"),
         (HEAD + "@tool(effect='maybe')\ndef f() -> str: ...\n", 3, "wrong effect"),

@@ -40,6 +40,7 @@ from midstream.language.spec import Definition, Role
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import Handler
 from midstream.runtime.state_functions import Function, State, Stop
+from midstream.runtime.typed_values import TYPES, schema_of, typed_value
 
 OUTPUT: Final = "output"
 """Where in `common_data` what `stop(value)` gives is kept."""
@@ -99,7 +100,9 @@ class StateRun:
         Of a question it is the answer, of a tool what it returned, of branches their results by name.
         """
         value = self._run.last_response.value
-        return value if self._output is None else _typed(value, self._output)
+        if self._output is None or isinstance(self._output, dict):
+            return value
+        return typed_value(value, self._output)
 
     @property
     def state(self) -> str:
@@ -390,7 +393,7 @@ class Workflow:
         if (agent := work.pop("ask", None)) is not None:
             keys["agent"] = agent.name if isinstance(agent, Agent) else agent
             if output is not None:
-                keys["output_schema"] = schema_of(output)
+                keys["output_schema"] = _schema_of(output)
         if (question := work.pop("question", None)) is not None:
             ask = {"question": question}
             for key in ("choices", "deadline_s", "default", "on_timeout", "to"):
@@ -399,7 +402,7 @@ class Workflow:
             if "default" in ask:
                 ask.setdefault("on_timeout", "default")
             if output is not None:
-                ask["schema"] = schema_of(output)
+                ask["schema"] = _schema_of(output)
             keys["ask"] = ask
         if (tool := work.pop("call", None)) is not None:
             keys["tool"] = tool
@@ -485,36 +488,11 @@ def _branch(state: Any) -> dict[str, Json]:
 # --- types and JSON -----------------------------------------------------------------------------
 
 
-def schema_of(wanted: Any) -> dict[str, Json]:
-    """Return the JSON Schema of a type: a dataclass, a msgspec or pydantic model, or a plain hint.
-
-    Raises:
-        AuthorMistake: it has none.
-    """
-    if isinstance(wanted, dict):
-        return wanted
-    if hasattr(wanted, "model_json_schema"):
-        schema: dict[str, Json] = wanted.model_json_schema()
-        return schema
+def _schema_of(output: Any) -> dict[str, Json]:
     try:
-        (schema,), parts = msgspec.json.schema_components((wanted,), ref_template="#/$defs/{name}")
+        return schema_of(output)
     except TypeError as error:
-        raise AuthorMistake(
-            f"{wanted!r} has no JSON Schema: {error}.",
-            hint="Use a dataclass, a msgspec.Struct, a pydantic model, or a plain type.",
-        ) from error
-    top = str(schema.get("$ref", "")).rpartition("/")[2]
-    if top in parts:  # an agent is told an object as such, not by a reference to one
-        schema = parts.pop(top)
-    return {**schema, "$defs": parts} if parts else schema
-
-
-def _typed(value: Json, wanted: Any) -> Any:
-    if isinstance(wanted, dict):
-        return value
-    if hasattr(wanted, "model_validate"):
-        return wanted.model_validate(value)
-    return msgspec.convert(value, wanted)
+        raise AuthorMistake(f"{output!r} cannot be an output: {error}.", hint=TYPES) from error
 
 
 def _plain(state: str, value: Any) -> Json:

@@ -16,6 +16,7 @@ from midstream.language.errors import AuthorMistake, UserMistake
 from midstream.language.names import TOOL_NAME, TOOL_NAME_RULE, Effect, Json
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import ToolContext, ToolOutcome
+from midstream.runtime.typed_values import TYPES, noted, schema_of, typed_value
 from midstream.safety.capability import Capability
 
 Result: TypeAlias = str | ToolOutcome
@@ -66,10 +67,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def parameters_of(arguments: type[msgspec.Struct]) -> dict[str, Json]:
     """Return the JSON Schema of a struct of arguments, as a `ToolSpec` wants it."""
-    (_,), parts = msgspec.json.schema_components((arguments,), ref_template="#/$defs/{name}")
-    whole = parts.pop(arguments.__name__)
-    schema = {key: value for key, value in whole.items() if key not in ("title", "description")}
-    return schema | {"$defs": parts} if parts else schema
+    schema = schema_of(arguments)
+    return {key: value for key, value in schema.items() if key not in ("title", "description")}
 
 
 def typed(arguments: dict[str, Json], wanted: type[T]) -> T:
@@ -79,7 +78,7 @@ def typed(arguments: dict[str, Json], wanted: type[T]) -> T:
         UserMistake: they do not fit.
     """
     try:
-        return msgspec.convert(arguments, wanted)
+        return typed_value(arguments, wanted)
     except msgspec.ValidationError as error:
         raise UserMistake(
             f"The arguments do not fit: {error}.", hint="The tool's schema says what they are."
@@ -212,22 +211,32 @@ def _arguments_of(
                     f"The tool {name} has the parameter {parameter}.",
                     hint="A model needs each parameter by name: no *args, **kwargs or '/'.",
                 )
+            hint = noted(hint)
             if parameter.name in notes:
                 hint = Annotated[hint, msgspec.Meta(description=notes[parameter.name])]
             if parameter.default is parameter.empty:
                 fields.append((parameter.name, hint))
             else:
-                fields.append((parameter.name, hint, parameter.default))
+                fields.append((parameter.name, hint, _default(parameter.default)))
         arguments = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
         parameters_of(arguments)
     except AuthorMistake:
         raise
     except Exception as error:
         raise AuthorMistake(
-            f"The parameters of the tool {name} cannot be shown to a model: {error}.",
-            hint="Use str, int, float, bool, list, dict, Literal and the like.",
+            f"The parameters of the tool {name} cannot be shown to a model: {error}.", hint=TYPES
         ) from error
     return arguments, context_name
+
+
+def _default(value: Any) -> Any:
+    """Return a parameter's default for a field of a struct; one that is no JSON is not shown."""
+    try:
+        msgspec.defstruct("_", [("value", Any, value)])
+        msgspec.to_builtins(value)
+    except TypeError:
+        return msgspec.field(default_factory=lambda: value)
+    return value
 
 
 def _called(function: Callable[..., Any], fill: _Fill) -> ToolFunction:
