@@ -102,7 +102,9 @@ def test_the_newest_run_stands_first(tmp_path: Path) -> None:
 
     assert [each["run"] for each in found] == listed
     assert {each["status"] for each in found} == {"waiting"}
-    assert all(" answered " in line for line in run(tmp_path, "runs").out.splitlines())
+    lines = run(tmp_path, "runs").out.splitlines()
+    assert all(" answered " in line for line in lines)
+    assert [line.split("  ")[1] for line in lines] == ["role:dude (two)", "role:dude (one)"]
     assert found[0]["started_at"] > found[1]["started_at"]
     first = run(tmp_path, "runs", "--limit", "1").out.splitlines()
     assert first[0].split()[0] == listed[0]

@@ -46,6 +46,14 @@ def test_a_run_is_listed_with_its_workflow_and_times() -> None:
     assert (summary.state, summary.status, summary.is_over) == ("start", "running", False)
 
 
+def test_a_run_is_listed_with_the_words_it_began_with() -> None:
+    given = {"tidy": "tidy", "two\n lines": "two lines", "x" * 90: "x" * 79 + "…"}
+    for input, first in given.items():
+        assert listed(tell(PLAIN, says("no"), input=input)[1]).first == first
+    assert listed(tell(PLAIN, input={"topic": "rain"})[1]).first == '{"topic":"rain"}'
+    assert listed(tell(PLAIN, says("no, wait"), input=None)[1]).first == "no, wait"
+
+
 def test_what_is_asked_is_listed_until_it_is_answered() -> None:
     _, facts = tell(PLAIN, replies("", asks("Which?"), asks("Why?")))
     assert listed(facts).asking == ("q1", "q2")

@@ -71,7 +71,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     `status` is `waiting` as soon as something is asked, whatever else may move the run on.
     `asking` are the ids of its open questions; `usd` is what it cost, as decimal text. `is_running`:
     some process runs it now, `is_here`: this engine does. `workspace` is the folder it works in, `first`
-    are the first words said to it, shortened.
+    is the words it began with, shortened: its input, else the first said to it.
     """
 
     id: str

@@ -11,13 +11,13 @@ from midstream.core.run import Run
 from midstream.runtime.ports import Machine, Receipt
 from midstream.runtime.storage import KeptRun
 from midstream.views.cells import clipped, one_line
-from midstream.views.listing import Summary
+from midstream.views.listing import Summary, text_of
 from midstream.views.run_status import DELIVERED, summary_words, way_on
 
 _SHORT: Final = 4
 
 _FIRST: Final = 40
-"""Characters of a chat's first words that are shown."""
+"""Characters of a run's first words that are shown."""
 
 
 def after_its_end(id: str) -> str:
@@ -76,8 +76,7 @@ def kept_line(kept: KeptRun) -> str:
     name = summary.found_as or summary.workflow or "?"
     has_state = summary.state and not summary.is_over and summary.kind != "chat"
     state = f" [{summary.state}]" if has_state else ""
-    begun = begun_with(summary.first) if summary.kind == "chat" else ""
-    called = f" “{summary.name}”" if summary.name else begun
+    called = f" “{summary.name}”" if summary.name else begun_with(summary.first)
     return f"{kept.id}  {name}{called}{state}: {_how(kept, summary)}"
 
 
@@ -134,14 +133,14 @@ def run_line(run: Run) -> str:
 
 
 def listed_line(run: Run) -> str:
-    """Return where a run stands, among others: a chat nobody named is known by its first words."""
-    said = (message for each in run.contexts.values() for message in each)
-    first = next((message.text for message in said if message.author == USER), "")
-    return f"{run.id}  {_standing(run, begun_with(first) if run.is_chat and not run.name else '')}"
+    """Return where a run stands, among others: one nobody named is known by the words it began with."""
+    said = (message for each in run.contexts.values() for message in each if run.is_chat)
+    first = next((message.text for message in said if message.author == USER), text_of(run.input))
+    return f"{run.id}  {_standing(run, '' if run.name else begun_with(first))}"
 
 
 def begun_with(first: str) -> str:
-    """Return the words a chat began with, in a few words, as they stand behind its role."""
+    """Return the words a run began with, in a few words, as they stand behind its role or workflow."""
     words = clipped(one_line(first), _FIRST)
     return f" ({words})" if words else ""
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from midstream.app.run_sentences import begun_with
 from midstream.cli.output import FAILED, FINISHED, PARKED
 from midstream.core.costs import costs, in_words, mark_of
 from midstream.core.events import FileWritten
@@ -19,6 +20,7 @@ from midstream.language.names import Json
 from midstream.runtime.ports import Receipt
 from midstream.runtime.storage import KeptRun, Mail
 from midstream.views.amounts import time_of_day
+from midstream.views.cells import row_of, width_of
 from midstream.views.lanes import Lane, lanes
 from midstream.views.run_status import DELIVERED, asked, doing_of, summary_words
 from midstream.views.side_effects import PUT_BACK, TREE
@@ -100,9 +102,8 @@ def listed(runs: Sequence[KeptRun], *, now: float, with_folders: bool = False) -
     rows = [
         (
             kept.id,
-            f"{kept.summary.workflow} “{kept.summary.name}”"
-            if kept.summary.name
-            else kept.summary.workflow,
+            kept.summary.workflow
+            + (f" “{kept.summary.name}”" if kept.summary.name else begun_with(kept.summary.first)),
             kept.summary.state or "-",
             status_words(kept),
             age(now - kept.summary.updated_at),
@@ -110,11 +111,8 @@ def listed(runs: Sequence[KeptRun], *, now: float, with_folders: bool = False) -
         )
         for kept in runs
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
+    return [row_of(row, widths) for row in rows]
 
 
 def age(seconds: float) -> str:
@@ -210,7 +208,7 @@ def _picked(value: object, *names: str) -> dict[str, Any]:
 
 
 _OF_A_SUMMARY: Final = (
-    *("workflow", "kind", "name", "turns", "state", "asking"),
+    *("workflow", "kind", "name", "first", "turns", "state", "asking"),
     *("workspace", "started_at", "updated_at"),
 )
 _OF_A_RUN: Final = (*("owner", "was_cut", "is_foreign", "seq", "parent", "parent_seq", "damaged"),)

@@ -9,7 +9,7 @@ import msgspec
 from midstream.core import events as e
 from midstream.core.costs import Cost, counted, in_words
 from midstream.core.notices import Envelope
-from midstream.language.names import Disposition
+from midstream.language.names import Disposition, Json
 from midstream.language.spec import Definition
 from midstream.views.amounts import ago, time_of_day
 from midstream.views.cells import clipped, one_line, padded, shortened
@@ -38,9 +38,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `asking` are the ids of the open questions a person is asked; `awaits_input`: the run waits for
     words without asking. `found_as` is the name the workflow is loaded by. `name` is what a person
-    calls the run, `first` the first words they said to it, shortened, `turns` how many turns their
-    words began. `usd` is what it cost, as decimal text; the price of `unpriced` replies is not known, and
-    that of `estimated` ones is guessed: they were cut off.
+    calls the run, `first` the words it began with, shortened: its input, else the first they said to it.
+    `turns` is how many turns their words began, `usd` what it cost, as decimal text; the price of
+    `unpriced` replies is not known, and that of `estimated` ones is guessed: they were cut off.
     `answer` is the input that last answered a question, `heard_at` the fact at which words last took
     effect: what comes right after it took effect with them. `is_unattended`: nobody has typed in it, its
     words came from a script.
@@ -113,7 +113,7 @@ def _changes(summary: Summary, envelope: Envelope) -> dict[str, object]:
         case e.StateTransition(target=target):
             return {} if envelope.event.branch else {"state": target}
         case e.InputReceived(text=text, source=source):
-            first = {} if summary.first else {"first": shortened(" ".join(text.split()), _FIRST)}
+            first = {} if summary.first else {"first": _beginning(text)}
             is_one = is_of_program(source) and (summary.is_unattended or not summary.first)
             return {**first, "is_unattended": is_one}
         case e.InputDisposed(input_id=id, disposition=disposition):
@@ -154,6 +154,7 @@ def _changes(summary: Summary, envelope: Envelope) -> dict[str, object]:
             return _pinned_to(started.definition) | {
                 "workspace": started.workspace,
                 "started_at": envelope.at,
+                "first": _beginning(text_of(started.input)),
             }
         case _:
             return {}
@@ -167,8 +168,21 @@ def _heard(summary: Summary, id: str, disposition: Disposition, seq: int) -> dic
     return {"heard_at": seq, "turns": summary.turns + (begins and not is_joined)}
 
 
-_FIRST = 80
+_FIRST: Final = 80
 """Characters of the first words that are listed."""
+
+_LOOKED_AT: Final = 1_000
+
+
+def _beginning(text: str) -> str:
+    return shortened(" ".join(text[:_LOOKED_AT].split()), _FIRST)
+
+
+def text_of(input: Json) -> str:
+    """Return a run's input as text, "" where there is none."""
+    if isinstance(input, str):
+        return input
+    return "" if input is None else msgspec.json.encode(input).decode()
 
 
 def _priced(summary: Summary, usage: e.Usage | None) -> dict[str, object]:
