@@ -1,11 +1,19 @@
 """The editor: what a line was begun under, what comes back, what is folded."""
 
+import asyncio
+import errno
+import os
+import threading
 from pathlib import Path
 
+import pytest
+from deadline import DEADLINE_S
 from prompt_toolkit.history import History
 
+from midstream.config.private_files import write_whole
+from midstream.tui import line_history
 from midstream.tui.editor import Editor, Pastes
-from midstream.tui.line_history import LineHistory, history_in
+from midstream.tui.line_history import Draft, LineHistory, history_in
 
 
 class Typed:
@@ -122,27 +130,96 @@ def test_what_an_earlier_session_folded_comes_back_whole_or_says_what_is_gone(
 
 def test_words_are_unsent_until_they_have_arrived() -> None:
     editor = Typed().editor
-    kept: list[tuple[str, bool]] = []
-    editor.unsent_changed = lambda at_once: kept.append((editor.unsent(), at_once))
+    kept: list[str] = []
+    editor.unsent_changed = lambda: kept.append(editor.unsent())
     editor.buffer.insert_text("first")
     first = editor.send()
     editor.buffer.insert_text("second")
 
-    assert kept == [("first\0", False)], "the history has it"
+    assert kept == ["first\0"]
     assert editor.unsent() == "first\0second"
 
     editor.arrived(first)
-    assert kept[1:] == [("second", True)]
+    assert kept[1:] == ["second"]
 
 
-def test_what_is_too_long_for_the_history_is_kept_at_once() -> None:
-    editor = Typed().editor
-    kept: list[tuple[str, bool]] = []
-    editor.unsent_changed = lambda at_once: kept.append((editor.unsent(), at_once))
-    editor.buffer.insert_text("x" * 30_000)
-    editor.send()
+class Kept:
+    """A draft in a folder, and the file it is kept in."""
 
-    assert kept[-1] == ("x" * 30_000 + "\0", True)
+    def __init__(self, folder: Path) -> None:
+        self.text = ""
+        self.said: list[str] = []
+        self.draft = Draft(
+            folder, folder, text=lambda: self.text, on_trouble=lambda text: self.said.append(text)
+        )
+        self.found = self.draft.open()
+        (lock,) = (folder / "drafts").glob("*.lock")
+        self.file = lock.with_suffix("")
+
+    def now(self, text: str) -> None:
+        """Have another line, kept at once."""
+        self.text = text
+        self.draft.edited(at_once=True)
+
+
+async def test_what_was_entered_is_kept_before_it_can_be_drawn(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+
+    kept.now("hello\0")
+    assert kept.file.read_text() == "hello\0"
+
+    kept.now("")
+    assert not kept.file.exists()
+    await kept.draft.close()
+
+
+async def test_a_slow_write_does_not_take_the_place_of_what_was_entered_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def slow(path: Path, data: bytes, *, is_synced: bool = True) -> None:
+        if is_synced:
+            begun.set()
+            goes_on.wait(DEADLINE_S)
+        write_whole(path, data)
+
+    monkeypatch.setattr(line_history, "write_whole", slow)
+    monkeypatch.setattr(line_history, "WAIT_S", 0)
+    kept = Kept(tmp_path)
+    kept.text = "hel"
+    kept.draft.edited(at_once=False)
+    await asyncio.to_thread(begun.wait, DEADLINE_S)
+    monkeypatch.setattr(line_history, "WAIT_S", DEADLINE_S)
+    kept.now("hello\0")
+    writing = kept.draft._writing
+    assert writing is not None
+    goes_on.set()
+    await asyncio.wait((writing,))
+
+    assert kept.file.read_text() == "hello\0"
+    await kept.draft.close()
+    assert Kept(tmp_path).found == "hello\0"
+
+
+async def test_a_line_is_kept_again_once_the_disk_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Kept(tmp_path)
+    with monkeypatch.context() as full:
+        full.setattr(os, "open", _no_room)
+        kept.now("one\0")
+        kept.now("one\0two")
+    assert [each.partition(":")[0] for each in kept.said] == ["The line you type is not kept"]
+    assert not kept.file.exists()
+
+    kept.now("one\0two\0")
+    assert kept.file.read_text() == "one\0two\0"
+    await kept.draft.close()
+
+
+def _no_room(*_: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_command_that_was_entered_is_never_unsent() -> None:

@@ -64,10 +64,11 @@ def read_open(handle: int, path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> by
     return data
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes, *, is_synced: bool = True) -> None:
     """Write a private file (0600, new folders 0700) so that a crash leaves the old or the new one.
 
-    A symbolic link stays and the file it leads to is replaced.
+    A symbolic link stays and the file it leads to is replaced. What is not `is_synced` is written sooner,
+    and outlives the process alone, not a loss of power.
 
     Raises:
         WorldTrouble: nothing was written; the old file is as it was.
@@ -81,8 +82,9 @@ def write_whole(path: Path, data: bytes) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE_FLAGS
         with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if is_synced:
+                file.flush()
+                os.fsync(file.fileno())
         fresh.replace(target)
     except OSError as error:
         with contextlib.suppress(OSError):

@@ -68,7 +68,7 @@ class Editor:
         self.on_their_way: list[Typed] = []
         """Lines that were entered, until it is known what became of them."""
         self.is_away = False
-        self.unsent_changed: Callable[[bool], None] = lambda at_once: None
+        self.unsent_changed: Callable[[], None] = lambda: None
         self.seen: frozenset[str] = frozenset()
         self._is_as_returned = False
         self._on_screen = on_screen
@@ -244,19 +244,14 @@ class Editor:
         line = self._line()
         if not is_command(line.text):
             self.on_their_way.append(line)
-        self.take()
-        if len(line.text) > _HISTORY_CHARS:
-            self.unsent_changed(
-                True
-            )  # The history has it not: no time of typing may be lost of it.
-        return line
+        return self.take()
 
     def arrived(self, line: Typed) -> None:
         """Take note that somebody else has a line by now, or that it came back."""
         found = next((each for each in self.on_their_way if each.text == line.text), None)
         if found is not None:
             self.on_their_way.remove(found)
-            self.unsent_changed(True)
+            self.unsent_changed()
 
     def _line(self) -> Typed:
         shown = scrubbed(self.buffer.text)
@@ -289,7 +284,7 @@ class Editor:
         self._was_empty = True
         self._is_as_returned = False
         self.seen = frozenset()
-        self.unsent_changed(not self.on_their_way)
+        self.unsent_changed()
 
     def _remember(self, text: str) -> None:
         history = self.buffer.history

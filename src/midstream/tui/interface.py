@@ -147,9 +147,10 @@ class ConsoleInterface:
             on_trouble=lambda text: self.say(text, kind="warning"),
         )
         self.editor.buffer.on_text_changed += lambda _: self._draft.edited(
-            at_once=self.editor.is_empty and not self.editor.on_their_way
+            at_once=self.editor.is_empty
         )
-        self.editor.unsent_changed = lambda at_once: self._draft.edited(at_once=at_once)
+        # Before the next frame: what is shown as sent is never nowhere.
+        self.editor.unsent_changed = lambda: self._draft.edited(at_once=True)
         self._undelivered = Undelivered(self.editor, self._scrollback)
         self._own = OwnShell(self.editor, self._scrollback)
         self._outside = Outside(self.editor, self._display, self._background, covered=self._covered)

@@ -128,7 +128,8 @@ class Draft:
         self._lock = -1
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Future[None] | None = None
-        self._is_stale = False
+        self._is_overtaken = False
+        self._is_troubled = False
 
     def open(self) -> str:
         """Return what a console that is no more had not sent, or "". From now on lines are kept."""
@@ -157,52 +158,71 @@ class Draft:
         return text
 
     def edited(self, *, at_once: bool) -> None:
-        """Take note that the line is another now; it is kept soon, or `at_once`, an empty one forgotten."""
+        """Take note that the line is another now: it is kept soon, or `at_once`, before this returns.
+
+        What is kept at once outlives the process, what is kept soon a loss of power, too.
+        """
         if self._path is None:
             return
         if at_once:
-            self._keep()
-        elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(WAIT_S, self._keep)
+            self._is_overtaken = True
+            if not self._put(self._path):
+                return
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(WAIT_S, self._keep, self._path)
 
-    def _keep(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._writing is not None:
-            self._is_stale = True
-            return
+    def _put(self, path: Path, *, is_synced: bool = False) -> bool:
+        """Keep the line; return whether anything stands there."""
         text = self._text()
-        self._writing = asyncio.ensure_future(in_thread(lambda: self._kept(text)))
-        self._writing.add_done_callback(self._written)
+        try:
+            if text:
+                write_whole(path, _encoded(text), is_synced=is_synced)
+            else:
+                path.unlink(missing_ok=True)
+        except (OSError, WorldTrouble) as error:
+            self._trouble(error)
+        return bool(text)
 
-    def _written(self, writing: "asyncio.Future[None]") -> None:
+    def _keep(self, path: Path) -> None:
+        """Keep the line in a thread; where one is at it still, somewhat later."""
+        self._timer = None
+        if self._writing is not None:
+            self._timer = asyncio.get_running_loop().call_later(WAIT_S, self._keep, path)
+        elif text := self._text():
+            fresh = path.with_suffix(".new")
+            self._is_overtaken = False
+            self._writing = asyncio.ensure_future(
+                in_thread(lambda: write_whole(fresh, _encoded(text)))
+            )
+            self._writing.add_done_callback(lambda done: self._written(done, fresh, path))
+        else:
+            self._put(path)
+
+    def _written(self, writing: "asyncio.Future[None]", fresh: Path, path: Path) -> None:
         self._writing = None
         if not writing.cancelled() and (error := writing.exception()) is not None:
-            self._path = None
-            self._on_trouble(f"The line you type is not kept: {error}")
-        elif self._is_stale and self._path is not None:
-            self._is_stale = False
-            self._keep()
+            self._trouble(error)
+        elif not (writing.cancelled() or self._is_overtaken):
+            # Not in the thread: it could take the place of what was kept at once meanwhile.
+            with contextlib.suppress(OSError):
+                fresh.replace(path)
 
-    def _kept(self, text: str) -> None:
-        assert self._path is not None
-        if text:
-            write_whole(self._path, text.encode("utf-8", "surrogatepass"))
-        else:
-            self._path.unlink(missing_ok=True)
+    def _trouble(self, error: BaseException) -> None:
+        if not self._is_troubled:
+            self._is_troubled = True
+            self._on_trouble(f"The line you type is not kept: {error}")
 
     async def close(self) -> None:
         """Keep what stands in the line, if anything does, and let go of the file."""
+        path, self._path = self._path, None
         if self._timer is not None:
             self._timer.cancel()
         if self._writing is not None:
             await asyncio.wait((self._writing,))
-        if self._path is not None:
-            text = self._text()
-            with contextlib.suppress(OSError, WorldTrouble):
-                await in_thread(lambda: self._kept(text))
-            self._path = None
+        if path is not None:
+            self._put(path, is_synced=True)
+            with contextlib.suppress(OSError):
+                path.with_suffix(".new").unlink(missing_ok=True)
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -215,6 +235,10 @@ def _locked(path: Path) -> int | None:
         return lock
     os.close(lock)
     return None
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _read(path: Path) -> str:
