@@ -197,7 +197,7 @@ async def test_a_run_is_halted_renamed_and_stopped(here: Place) -> None:
         await run.settled()
         assert run.run.visit.phase == "held"
         (begun,) = (await page.get("/api/runs"))["runs"]
-        assert begun["title"] == "talk"
+        assert begun["title"] == "talk: go"
         assert (await page.post(f"{path}/rename", name="mine")).status_code == 200
         assert (await page.post(f"{path}/stop", reason="enough")).status_code == 200
         told = await items(page, run.id, until=is_end)
