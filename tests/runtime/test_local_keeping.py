@@ -13,7 +13,14 @@ from deadline import DEADLINE_S, jump, until
 from midstream.core import conversation
 from midstream.core.append_only import Log, is_read
 from midstream.core.conversation import Message, Side
-from midstream.core.events import InputReceived, ReplyCut, ReplyShown, RunRecovered
+from midstream.core.events import (
+    AgentResponded,
+    InputReceived,
+    ReplyCut,
+    ReplyShown,
+    RunRecovered,
+    ToolReturned,
+)
 from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTaken
 from midstream.language.errors import JournalFull, JournalMoved, RunOwned, UserMistake, WorldTrouble
 from midstream.runtime.engine import local, mailbox, open_run
@@ -900,7 +907,7 @@ class Cut(MemoryStore):
     """A store that is cut off: its owner cannot say that it lives, and hears of nothing it does."""
 
     renewed = 0
-    is_cut_off = is_restored = False
+    is_cut_off = is_restored = is_slow = False
     is_kept_unheard = False
 
     async def renew(self) -> float:
@@ -913,9 +920,10 @@ class Cut(MemoryStore):
         return 0.06
 
     async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
-        if self.is_kept_unheard or not self.is_cut_off:
+        is_unheard = self.is_cut_off or self.is_slow
+        if self.is_kept_unheard or not is_unheard:
             await super().append(run, expected, facts)
-        if self.is_cut_off:
+        if is_unheard:
             await asyncio.Event().wait()
 
     async def release(self, run: str, due_at: float | None = None) -> None:
@@ -1015,6 +1023,12 @@ async def _is(holds: bool) -> bool:
     return holds
 
 
+async def stands_still(machine: WorkflowStateMachine, cut: Cut) -> None:
+    """Cut a store off that has been slow, and return once the run stands still."""
+    cut.is_cut_off, cut.is_slow = True, False
+    await until(lambda: _is(machine.is_away))
+
+
 @pytest.mark.parametrize("is_kept", [True, False])
 async def test_words_whose_append_nobody_answered_are_in_the_run_once(is_kept: bool) -> None:
     async with cut_off("Hello.") as process:
@@ -1032,6 +1046,79 @@ async def test_words_whose_append_nobody_answered_are_in_the_run_once(is_kept: b
         assert [fact.input_id for fact in process.told.of(InputReceived)] == ["line"]
         await machine.settled()
         assert len(process.model.requests) == 1
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_a_reply_that_was_there_before_its_store_was_away_is_not_asked_for_again(
+    is_kept: bool,
+) -> None:
+    gate = Gate()
+    async with cut_off(says("Done.", gate=gate)) as process:
+        cut = process.store
+        assert isinstance(cut, Cut)
+        machine = await process.start()
+        await gate.reached()
+        cut.is_slow, cut.is_kept_unheard = True, is_kept
+        gate.open()
+        await until(lambda: _is(machine._is_taking))
+        await stands_still(machine, cut)
+        assert not machine.run.is_over
+        cut.is_cut_off = False
+
+        assert (await machine.wait()).output == "Done."
+        assert len(process.model.requests) == 1
+        assert [fact.text for fact in process.told.of(AgentResponded)] == ["Done."]
+        assert process.told.of(RunTaken) == []
+        await let_go(cut, machine.id)
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_what_came_while_words_were_being_journaled_is_kept_as_they_are(
+    is_kept: bool,
+) -> None:
+    gate = Gate()
+    tools = FakeTools(FakeTool(name="look"), FakeTool(name="shell", effect="once", gate=gate))
+    async with cut_off(call("shell"), "Soon.", "Done.", tools=tools) as process:
+        cut = process.store
+        assert isinstance(cut, Cut)
+        machine = await process.start()
+        await gate.reached()
+        cut.is_slow, cut.is_kept_unheard = True, is_kept
+        said = asyncio.create_task(machine.say("hurry", policy="queue"))
+        await until(lambda: _is(machine._is_taking))
+        gate.open()
+        await until(lambda: _is(bool(machine._inputs)))
+        await stands_still(machine, cut)
+        cut.is_cut_off = False
+
+        await said
+        assert (await machine.wait()).output == "Done."
+        assert len(tools.calls) == 1
+        assert [ended.outcome for ended in process.told.of(ToolReturned)] == ["completed"]
+        assert len(process.told.of(InputReceived)) == 1
+
+
+async def test_what_another_process_went_on_with_meanwhile_is_forgotten_here() -> None:
+    gate, again = Gate(), Gate()
+    async with cut_off(says("Mine.", gate=gate), "Asked again.") as process:
+        cut = process.store
+        assert isinstance(cut, Cut)
+        machine = await process.start()
+        await gate.reached()
+        cut.is_slow = True
+        gate.open()
+        await until(lambda: _is(machine._is_taking))
+        await stands_still(machine, cut)
+        other = Process(cut.beside(), says("Its.", gate=again))
+        cut._contents.owners.pop(cut.me)
+        theirs = await other.engine.resume(machine.id)
+        await again.reached()
+        await other.engine.close()
+        cut._contents.owners[cut.me] = cut
+        cut.is_cut_off = False
+
+        assert theirs.run.output is None
+        assert (await machine.wait()).output == "Asked again."
 
 
 async def test_a_run_that_another_process_took_meanwhile_is_its() -> None:

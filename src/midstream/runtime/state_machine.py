@@ -21,7 +21,7 @@ from midstream.core import inputs, todo
 from midstream.core.call_notes import with_arguments
 from midstream.core.decide.decide import judged
 from midstream.core.decide.transaction import Story
-from midstream.core.events import AnyFact, QuestionAnswered
+from midstream.core.events import AnyFact, QuestionAnswered, RunRecovered
 from midstream.core.notices import (
     AnyNotice,
     Envelope,
@@ -92,6 +92,17 @@ _FROM_EFFECTS = (
     inputs.TimerRang,
 )
 
+_IN_HAND = (
+    inputs.ModelReplied,
+    inputs.HandlerReturned,
+    inputs.HandlerFailed,
+    inputs.HandlerLogged,
+    inputs.CallReviewed,
+    inputs.ToolEnded,
+    inputs.ToolFinished,
+)
+"""What an effect has come to that is kept while the machine stands still: the rest is found out again."""
+
 _CUTTING = (inputs.UserSaid, inputs.Halt, inputs.Stop, inputs.TimerRang, inputs.AgentReturned)
 """What may cut a reply: it says what a reader has seen of those under way."""
 
@@ -123,6 +134,7 @@ class WorkflowStateMachine:
         "_hook_listener",
         "_in_doubt",
         "_in_flight",
+        "_in_hand",
         "_inbox",
         "_inputs",
         "_is_abandoned",
@@ -139,6 +151,7 @@ class WorkflowStateMachine:
         "_settled",
         "_stalled",
         "_stopwatch",
+        "_taken",
         "_taker",
         "_task",
         "_unkept",
@@ -179,6 +192,8 @@ class WorkflowStateMachine:
         self._is_away = False
         self._returned: asyncio.Future[None] | None = None
         self._in_doubt: tuple[tuple[inputs.UserSaid, asyncio.Future[None]], ...] = ()
+        self._in_hand: tuple[inputs.AnyInput, ...] = ()
+        self._taken: inputs.AnyInput | None = None
         self._seen: tuple[inputs.Shown, ...] = ()
         self._is_leaving = False
         self._is_finishing = False
@@ -287,7 +302,8 @@ class WorkflowStateMachine:
         """Go on with a run that another process held, or that stood still. Returns when that is journaled.
 
         Args:
-            run: the run, folded from all of its facts. It has started and is not over.
+            run: the run, folded from all of its facts. It has started and is not over; one that stood still
+                may be by now.
             was_cut: the process died without letting go of the run.
             definition: what to follow from here on, instead of what the run is pinned to. The
                 machine's handlers are those of this one.
@@ -318,7 +334,8 @@ class WorkflowStateMachine:
         self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
         if self._is_away:
             self._be_back(missed)
-            self._inputs += [(checkpoint, None) for checkpoint in self._seen_unkept()]
+            unkept = (*self._seen_unkept(), *self._unkept_ends(missed))
+            self._inputs += [(each, None) for each in unkept]
         recovered = inputs.Recovered(
             was_cut=was_cut,
             definition=definition,
@@ -410,17 +427,32 @@ class WorkflowStateMachine:
     async def stand_still(self, error: JournalFull) -> None:
         """Do nothing more of the run, as a process that dies, until `resume` is called again.
 
-        What was in flight is cut off, and nothing more is journaled. What is said meanwhile is refused with
-        the error; words that were being journaled wait until it is known whether they were.
+        What was in flight is cut off, and nothing more is journaled; what it had come to by then is kept.
+        What is said meanwhile is refused with the error; words that were being journaled wait until it is
+        known whether they were.
         """
         if self._task is None or self._is_closing or self._is_leaving or self._is_away:
             return
         self._is_away, self._stalled = True, error
         self._returned = asyncio.get_running_loop().create_future()
         self._events.notify(JournalStalled(error=error.what, hint=error.hint))
+        self._in_hand = tuple(each for each, _ in self._inputs if isinstance(each, _IN_HAND))
         self._refuse_waiting(error)
+        self._inputs.clear()
         self._task.cancel()
         await asyncio.wait((self._task,))
+
+    def _unkept_ends(self, missed: Sequence[Envelope]) -> tuple[inputs.AnyInput, ...]:
+        """Return what effects came to before the machine stood still, as far as it is not journaled.
+
+        Where another process went on with the run meanwhile, it has made them again.
+        """
+        taken, waiting = self._taken, self._in_hand
+        self._taken, self._in_hand = None, ()
+        if any(isinstance(each.event, RunRecovered) for each in missed):
+            return ()
+        # Facts that are missed are those that were being journaled then.
+        return waiting if missed or taken is None else (taken, *waiting)
 
     def _seen_unkept(self) -> list[inputs.ReplyCheckpoint]:
         """Return what was seen of replies before the machine stood still, as far as it is not journaled."""
@@ -799,6 +831,7 @@ class WorkflowStateMachine:
             # Journaling awaits. Whatever ends or is said meanwhile waits behind this input, because it is
             # judged against the run as this one leaves it.
             self._is_taking = True
+            before = self._run
             try:
                 await self._take(input)
             except Exception as error:
@@ -812,6 +845,8 @@ class WorkflowStateMachine:
                 _refuse(done, error)
             finally:
                 self._is_taking = False
+                if self._is_away and isinstance(input, _IN_HAND) and self._run is before:
+                    self._taken = input
                 if self._is_away and isinstance(input, inputs.UserSaid) and done is not None:
                     self._in_doubt += ((input, done),)
                 elif self._is_away and self._stalled is not None:

@@ -291,9 +291,6 @@ class LocalEngine:
             claim = await self._owner.claim(machine.id)
             missed = await self.store.read(machine.id, machine.run.seq)
             run = await opened(self.store, machine.id, known=machine.run)
-            if run.is_over:
-                await self._leave_to_others(machine)
-                return
             was_ours = self.world.epochs.get(machine.id) == claim.epoch
             self.world.epochs[machine.id] = claim.epoch
             await machine.resume(
