@@ -21,7 +21,7 @@ from decide_kit import (
 
 from midstream.core.events import AnyFact, BranchStarted, QuestionAsked, StateFailed
 from midstream.core.inputs import Halt, Stop
-from midstream.core.notices import AgentThinking, AnyNotice, Envelope
+from midstream.core.notices import AgentThinking, AnyNotice, Envelope, TextDelta
 from midstream.core.run import Run
 from midstream.language.spec import Ask, Branch, Catch, ForEach, Retry, State, Wait, Workflow
 from midstream.tui.event_lines import Words, plain_words
@@ -83,7 +83,7 @@ def test_the_first_that_was_enough_stops_the_others_on_one_line_each() -> None:
     run, facts = tell(reviews("left", "right", join="any"))
     renderer = reader()
     read(renderer, *facts)
-    renderer.shown("r", "left", "dude", "I had just beg")
+    renderer.live.hears("r", TextDelta(agent="dude", text="I had just beg", branch="left"))
     told = read(renderer, *go(run, within("right", replies("R")))[1])
 
     assert "▌ left ▌ dude\nI had just beg\n▌ [interrupted]\n" in told
@@ -185,8 +185,8 @@ def halted(*steps: Step) -> tuple[Run, EventRenderer]:
 
 def test_words_halt_all_branches_and_one_line_sums_it_up() -> None:
     run, renderer = halted()
-    renderer.shown("r", "left", "dude", "Left wo")
-    renderer.shown("r", "right", "dude", "Right wo")
+    renderer.live.hears("r", TextDelta(agent="dude", text="Left wo", branch="left"))
+    renderer.live.hears("r", TextDelta(agent="dude", text="Right wo", branch="right"))
 
     told = read(renderer, *go(run, says("hurry"))[1])
 
@@ -251,7 +251,7 @@ def test_a_halt_of_a_handler_or_a_wait_names_the_state() -> None:
 
 def test_words_to_one_branch_halt_that_one_alone() -> None:
     run, renderer = halted()
-    renderer.shown("r", "right", "dude", "Right wo")
+    renderer.live.hears("r", TextDelta(agent="dude", text="Right wo", branch="right"))
 
     told = read(renderer, *go(run, says("@right shorter"))[1])
 
@@ -390,7 +390,7 @@ def test_a_question_that_stays_open_is_told_by_the_run_alone() -> None:
 def test_a_request_that_waits_says_in_which_branch() -> None:
     waits = AgentThinking(agent="dude", state="left", status="429; again in 2 s", branch="left")
 
-    assert read(reader(), waits) == "· left ▌ dude: 429; again in 2 s\n"
+    assert read(reader(with_cards=False), waits) == "· left ▌ dude: 429; again in 2 s\n"
 
 
 def test_branches_that_began_where_nobody_listened_are_known_by_their_items() -> None:

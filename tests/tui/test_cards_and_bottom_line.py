@@ -5,7 +5,8 @@ import pytest
 from fake_session import asked
 
 from midstream.app.ui import Status
-from midstream.core.events import QuestionAsked, ToolCalled
+from midstream.core.events import AgentResponded, QuestionAsked, ToolCalled
+from midstream.core.notices import TextDelta
 from midstream.core.question import Question
 from midstream.language.names import Json
 from midstream.safety.capability import SHOWN
@@ -169,8 +170,10 @@ def test_cards_work_on_twenty_columns() -> None:
 
 def test_the_live_region_shows_the_tail_of_each_agent_and_the_running_tools() -> None:
     live = LiveText()
-    live.add_words("r1", "ada", "\n".join(f"ada {number}" for number in range(50)))
-    live.add_words("r1", "bob", "bob speaks")
+    live.hears(
+        "r1", TextDelta(agent="ada", text="\n".join(f"ada {number}" for number in range(50)))
+    )
+    live.hears("r1", TextDelta(agent="bob", text="bob speaks"))
     call = ToolCalled(call_id="c1", name="search", arguments={"q": "x"}, agent="bob")
     live.outputs.add("r1", "c1", "10 %\n20 %\n")
 
@@ -184,8 +187,8 @@ def test_the_live_region_shows_the_tail_of_each_agent_and_the_running_tools() ->
 
 def test_what_became_scrollback_leaves_the_live_region() -> None:
     live = LiveText()
-    live.add_words("r1", "ada", "words")
-    live.drop_agent("r1", "ada")
+    live.hears("r1", TextDelta(agent="ada", text="words"))
+    live.forget("r1", AgentResponded(agent="ada", text=""))
 
     assert live.shown([], height=8, width=40) == []
 

@@ -15,6 +15,7 @@ from midstream.core.notices import (
     JournalWorks,
     ListenerFailed,
     RunTaken,
+    TextDelta,
 )
 from midstream.core.question import Question
 from midstream.core.run import Halt, Inbox, InputRecord, Run
@@ -204,7 +205,7 @@ def test_a_workflow_that_holds_is_stopped_without_a_word_of_interruption() -> No
 
 def test_what_was_on_the_screen_is_kept_even_if_the_run_knew_of_less() -> None:
     renderer = EventRenderer(with_cards=True)
-    renderer.shown("r1", "", "ada", "I would like")
+    renderer.live.hears("r1", TextDelta(agent="ada", text="I would like"))
     fact = e.Interrupted(epoch=1, text="no", agent="ada", partial="I wou")
 
     blocks = renderer.render(Envelope(run="r1", at=0.0, event=fact, seq=1))

@@ -9,6 +9,7 @@ from deadline import DEADLINE_S
 from fake_session import FakeSession, asked
 
 from midstream.app.ui import Status
+from midstream.core.notices import TextDelta
 from midstream.core.run import BranchOf, Run, Visit, with_visit
 from midstream.language.spec import Definition
 from midstream.testing.fakes import define
@@ -28,7 +29,6 @@ from midstream.tui.graph_panel import (
     graph_rows,
     width_for,
 )
-from midstream.tui.live_region import LiveText
 from midstream.tui.on_screen import OnScreen
 from midstream.tui.scrollback import Scrollback
 from midstream.tui.styled_lines import Row
@@ -171,15 +171,14 @@ class Working(FakeSession):
 
 def spare(lanes: int, *, kept: int, height: int = 24, cards: bool = False) -> tuple[int, int]:
     """Return the rows left for a graph, and those of agents, where one of them says a lot."""
-    session, live = Working(lanes), LiveText()
+    session, renderer = Working(lanes), EventRenderer(with_cards=True)
     if cards:
         session.questions.append(asked(1, "Which?", choices=("red", "blue")))
-    live.add_words("r1", "ada", "word\n" * 40)
+    renderer.live.hears("r1", TextDelta(agent="ada", text="word\n" * 40))
     screen = look(
         session,
         Dialog(answering=Answering(OnScreen(fresh_s=0.0))),
-        live=live,
-        renderer=EventRenderer(with_cards=True),
+        renderer=renderer,
         text="",
         width=80,
         height=height,

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from midstream.core.events import ToolCalled
+from midstream.core.events import AgentResponded, BranchFinished, ToolCalled
+from midstream.core.notices import AgentThinking, TextDelta, ThinkingDelta
 from midstream.safety.sanitize import masked
 from midstream.tui.layout import toolkit_text
 from midstream.tui.live_region import LiveText
@@ -45,21 +46,21 @@ def as_drawn(live: LiveText) -> str:
 def test_joined_emoji_show_no_replacement_characters_while_they_stream() -> None:
     live = LiveText()
     for piece in ("family \U0001f469\u200d", "\U0001f467 and \u2764\ufe0f"):
-        live.add_words("run", "ada", piece)
+        live.hears("run", TextDelta(agent="ada", text=piece))
 
     assert as_drawn(live).endswith("family \U0001f469\U0001f467 and \u2764")
 
 
 def test_an_emoji_whose_other_half_is_still_to_come_shows_no_escape() -> None:
     live = LiveText()
-    live.add_words("run", "ada", "family \U0001f469\u200d")
+    live.hears("run", TextDelta(agent="ada", text="family \U0001f469\u200d"))
 
     assert as_drawn(live).endswith("family \U0001f469")
 
 
 def test_a_joiner_that_hides_in_a_word_is_still_seen_in_the_live_region() -> None:
     live = LiveText()
-    live.add_words("run", "ada", "pay\u200dpal now")
+    live.hears("run", TextDelta(agent="ada", text="pay\u200dpal now"))
 
     assert as_drawn(live).endswith("pay\\u200dpal now")
 
@@ -94,9 +95,9 @@ LEFT, RIGHT = lane("left"), lane("right")
 
 def test_one_branch_streams_and_each_has_a_line() -> None:
     live = LiveText()
-    live.add_words("r", "dude", "left words", branch="left")
-    live.add_words("r", "dude", "right words", branch="right")
-    live.add_words("r", "dude", " go on", branch="left")
+    live.hears("r", TextDelta(agent="dude", text="left words", branch="left"))
+    live.hears("r", TextDelta(agent="dude", text="right words", branch="right"))
+    live.hears("r", TextDelta(agent="dude", text=" go on", branch="left"))
 
     assert drawn(live, LEFT, RIGHT) == [
         "▌ left ▌ dude",
@@ -106,15 +107,24 @@ def test_one_branch_streams_and_each_has_a_line() -> None:
     ]
 
 
-def test_the_next_branch_streams_once_the_first_is_scrollback() -> None:
+def test_of_several_branches_the_first_that_spoke_streams_whichever_thought_first() -> None:
     live = LiveText()
-    live.add_words("r", "dude", "left words", branch="left")
-    live.add_words("r", "dude", "right words", branch="right")
-    live.drop_agent("r", "dude", branch="left")
-    live.add_words("r", "dude", "left again", branch="left")
+    live.hears("r", ThinkingDelta(agent="dude", text="hm", branch="left"))
+    live.hears("r", TextDelta(agent="dude", text="right words", branch="right"))
+    live.hears("r", TextDelta(agent="dude", text="left words", branch="left"))
 
     assert drawn(live, LEFT, RIGHT)[:2] == ["▌ right ▌ dude", "right words"]
-    live.drop_branch("r", "right")
+
+
+def test_the_next_branch_streams_once_the_first_is_scrollback() -> None:
+    live = LiveText()
+    live.hears("r", TextDelta(agent="dude", text="left words", branch="left"))
+    live.hears("r", TextDelta(agent="dude", text="right words", branch="right"))
+    live.forget("r", AgentResponded(agent="dude", text="", branch="left"))
+    live.hears("r", TextDelta(agent="dude", text="left again", branch="left"))
+
+    assert drawn(live, LEFT, RIGHT)[:2] == ["▌ right ▌ dude", "right words"]
+    live.forget("r", BranchFinished(branch="right"))
     assert drawn(live, LEFT)[:2] == ["▌ left ▌ dude", "left again"]
 
 
@@ -164,7 +174,7 @@ def test_what_a_branch_waits_for_is_on_its_line() -> None:
 
 def test_branches_without_room_are_counted() -> None:
     live = LiveText()
-    live.add_words("r", "dude", "words", branch="b0")
+    live.hears("r", TextDelta(agent="dude", text="words", branch="b0"))
 
     found = drawn(live, *(lane(f"b{number}") for number in range(10)), height=8)
 
@@ -194,7 +204,7 @@ def test_no_line_of_a_branch_is_wider_than_the_screen(height: int) -> None:
 
 def check_width(width: int, height: int) -> None:
     live = LiveText()
-    live.add_words("r", "dude", "words and words", branch="a/very/long/way")
+    live.hears("r", TextDelta(agent="dude", text="words and words", branch="a/very/long/way"))
     lanes = (lane("a/very/long/way", about="an item"), lane("双", doing="宽 宽 宽"), RIGHT)
     live.shown([], height=height, width=width, lanes=lanes, now=0.0)
 
@@ -222,23 +232,23 @@ def test_an_agent_outside_of_branches_has_a_line_with_time_and_tokens() -> None:
 
 def test_tokens_that_stream_are_an_estimate() -> None:
     live = LiveText()
-    live.add_words("r", "dude", "word " * 200)
+    live.hears("r", TextDelta(agent="dude", text="word " * 200))
 
     assert drawn(live, OWN)[-1] == "⋯ dude is writing · ~250 tokens"
-    live.drop_agent("r", "dude")
+    live.forget("r", AgentResponded(agent="dude", text=""))
     assert drawn(live, OWN) == ["⋯ dude is thinking"]
 
 
 def test_a_call_that_is_being_written_is_told_until_it_is_made_or_words_follow_it() -> None:
     live = LiveText()
-    live.add_words("r", "dude", "I make it.")
-    live.begin_call("r", "dude", "write_file")
+    live.hears("r", TextDelta(agent="dude", text="I make it."))
+    live.hears("r", AgentThinking(agent="dude", state="", calling="write_file"))
 
     assert drawn(live, OWN)[-1] == "⋯ dude is writing a call of write_file"
-    live.add_words("r", "dude", "And so on.")
+    live.hears("r", TextDelta(agent="dude", text="And so on."))
     assert drawn(live, OWN)[-1] == "⋯ dude is writing"
-    live.begin_call("r", "dude", "write_file")
-    live.drop_agent("r", "dude")
+    live.hears("r", AgentThinking(agent="dude", state="", calling="write_file"))
+    live.forget("r", AgentResponded(agent="dude", text=""))
     assert drawn(live, OWN) == ["⋯ dude is thinking"]
 
 
@@ -254,8 +264,8 @@ def test_a_running_tool_is_on_its_agents_line_and_several_have_their_own() -> No
 
 def test_of_other_runs_nothing_streams_and_each_has_a_line() -> None:
     live = LiveText()
-    live.add_words("o", "ada", "words in the background")
-    live.add_words("r", "dude", "words in front")
+    live.hears("o", TextDelta(agent="ada", text="words in the background"))
+    live.hears("r", TextDelta(agent="dude", text="words in front"))
     call = ToolCalled(call_id="c", name="look", arguments={}, agent="ada")
 
     shown = live.shown([("o", call)], height=8, width=80, lanes=(OWN, OTHER), run="r")
@@ -269,7 +279,7 @@ def test_of_other_runs_nothing_streams_and_each_has_a_line() -> None:
 
 def test_how_far_a_run_is_stands_above_those_at_work() -> None:
     live = LiveText()
-    live.add_words("r", "dude", "words")
+    live.hears("r", TextDelta(agent="dude", text="words"))
 
     def shown(height: int) -> list[str]:
         found = live.shown(
@@ -287,7 +297,7 @@ def test_how_far_a_run_is_stands_above_those_at_work() -> None:
 def test_the_region_never_grows_beyond_its_height_or_width(height: int, width: int) -> None:
     live = LiveText()
     for name in ("dude", "ada"):
-        live.add_words("r", name, "many words 中文 " * 300)
+        live.hears("r", TextDelta(agent=name, text="many words 中文 " * 300))
     lanes = [lane(str(number)) for number in range(30)]
 
     shown = live.shown(
@@ -304,7 +314,7 @@ def test_how_far_a_run_is_takes_no_row_from_who_is_at_work(
     lanes: int, is_told: bool, named: int
 ) -> None:
     live = LiveText()
-    live.add_words("r", "dude", "left\nwords\nof\nmany\nlines", branch="1")
+    live.hears("r", TextDelta(agent="dude", text="left\nwords\nof\nmany\nlines", branch="1"))
 
     shown = live.shown(
         [],

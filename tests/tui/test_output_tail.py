@@ -112,8 +112,7 @@ def halted(
     *outputs: str, branches: tuple[str, ...] = (), result: str = UNKNOWN
 ) -> tuple[EventRenderer, list[str]]:
     """Return what is told of commands that said something and were then halted together."""
-    live = LiveText()
-    renderer = EventRenderer(with_cards=True, outputs=live.outputs)
+    renderer = EventRenderer(with_cards=True)
     places = branches or ("",) * len(outputs)
     blocks: list[Block] = []
 
@@ -124,14 +123,14 @@ def halted(
         call = f"c{number}"
         arguments = {"command": "make"}
         tell(ToolCalled(call_id=call, name="make", arguments=arguments, agent="ada", branch=place))
-        live.outputs.add("r", call, text)
+        renderer.live.outputs.add("r", call, text)
     tell(Interrupted(epoch=1, text=None, leads_to="hold", agent="ada"))
     for number, place in enumerate(places):
         call = f"c{number}"
         tell(
             ToolReturned(call_id=call, name="make", outcome="unknown", result=result, branch=place)
         )
-        live.outputs.drop_call("r", call)
+        renderer.live.outputs.drop_call("r", call)
     blocks += renderer.settle()
     assert all(isinstance(block, Line) for block in blocks)
     return renderer, to_plain(block for block in blocks if isinstance(block, Line)).splitlines()

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from midstream.core.events import AgentResponded, AnyFact, Interrupted, ToolCalled, ToolReturned
-from midstream.core.notices import Envelope
+from midstream.core.notices import Envelope, ThinkingDelta
 from midstream.language.names import Outcome
 from midstream.tui.event_lines import Block, Words, plain_words
 from midstream.tui.event_renderer import EventRenderer
@@ -129,7 +129,7 @@ def test_the_last_result_can_be_had_in_full() -> None:
 
 def test_asked_again_it_is_the_one_before_then_none_then_the_last() -> None:
     renderer = EventRenderer(with_cards=True)
-    renderer.thought("r", "", "ada", "Hm, let me see.")
+    renderer.live.hears("r", ThinkingDelta(agent="ada", text="Hm, let me see."))
     told(renderer, AgentResponded(agent="ada", text="Well."), CALLED, RETURNED)
 
     first = plain(renderer.last_in_full())
@@ -137,6 +137,20 @@ def test_asked_again_it_is_the_one_before_then_none_then_the_last() -> None:
     assert second == "┊ ada: reasoning  (the one before)\n  ┊ Hm, let me see.\n"
     assert "no earlier" in plain(renderer.last_in_full())
     assert plain(renderer.last_in_full()) == first
+
+
+def test_what_was_thought_before_a_reply_that_was_cut_is_no_part_of_the_next() -> None:
+    renderer = EventRenderer(with_cards=True)
+    for thought, end in (
+        ("First.", Interrupted(epoch=1, text="no", agent="ada")),
+        ("Then.", AgentResponded(agent="ada", text="Well.")),
+    ):
+        renderer.live.hears("r", ThinkingDelta(agent="ada", text=thought))
+        told(renderer, end)
+        renderer.live.forget("r", end)
+
+    assert plain(renderer.last_in_full()) == "┊ ada: reasoning\n  ┊ Then.\n"
+    assert "┊ First.\n" in plain(renderer.last_in_full())
 
 
 def test_a_new_result_is_the_last_one_again() -> None:
@@ -158,7 +172,7 @@ def test_what_a_halt_cut_can_be_had_too() -> None:
 def test_verbose_tells_results_and_reasoning_as_they_come() -> None:
     renderer = EventRenderer(with_cards=True)
     renderer.manner.is_verbose = True
-    renderer.thought("r", "", "ada", "Hm.\nWell.")
+    renderer.live.hears("r", ThinkingDelta(agent="ada", text="Hm.\nWell."))
 
     story = told(renderer, AgentResponded(agent="ada", text="Yes."), CALLED, RETURNED)
     assert story == (

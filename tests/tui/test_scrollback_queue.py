@@ -11,7 +11,6 @@ from midstream.core import events as e
 from midstream.core.notices import Envelope, TextDelta
 from midstream.core.question import Question
 from midstream.tui.event_renderer import EventRenderer
-from midstream.tui.live_region import LiveText
 from midstream.tui.scrollback import Scrollback
 from midstream.tui.styled_lines import Line
 from midstream.tui.themes import Look
@@ -25,10 +24,9 @@ class Paper:
         self.frames = 0
         self.is_busy = False
         self.drew = asyncio.Event()
-        self.live = LiveText()
+        self.renderer = EventRenderer(with_cards=True)
         self.scrollback = Scrollback(
-            EventRenderer(with_cards=True),
-            self.live,
+            self.renderer,
             width=lambda: 80,
             look=Look(colour=False),
             draw=self.draw,
@@ -152,7 +150,7 @@ async def test_the_live_words_go_when_their_scrollback_is_there() -> None:
 
     await paper.shows("bold")
     paper.scrollback.finish()
-    assert paper.live.shown([], height=5, width=80) == []
+    assert paper.renderer.live.shown([], height=5, width=80) == []
 
 
 async def test_a_busy_terminal_gets_everything_later() -> None:

@@ -5,7 +5,7 @@ from typing import cast
 from midstream.app.status_line import StatusModel
 from midstream.core.events import RunStarted, StateTransition, Usage
 from midstream.core.fold.apply import apply
-from midstream.core.notices import Envelope, JournalStalled, JournalWorks
+from midstream.core.notices import Envelope, JournalStalled, JournalWorks, TextDelta
 from midstream.core.run import Run, with_usage
 from midstream.runtime.ports import Machine
 from midstream.testing.fakes import define
@@ -75,7 +75,7 @@ def test_what_all_runs_cost_is_counted_again_when_one_asked_a_model() -> None:
 def test_a_run_whose_journal_is_away_stands_still_until_it_is_back() -> None:
     model, front, behind = StatusModel(), running("r1"), running("xyz")
     live = LiveText()
-    live.add_words("r1", "dude", "Half a")
+    live.hears("r1", TextDelta(agent="dude", text="Half a"))
 
     def shown() -> list[str]:
         lanes = model.lanes(front, (front, behind), short)

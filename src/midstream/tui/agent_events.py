@@ -44,8 +44,6 @@ from midstream.views.calls_in_words import beginning, call_words, fields_words, 
 
 def responded(of: RunMemory, fact: e.AgentResponded) -> list[Block]:
     """Tell a reply."""
-    said = of.speech(fact.branch, fact.agent)
-    said.shown, said.calling = [], ""
     of.place(fact.branch).cut = ""
     found = _thought_out(of, fact.branch, fact.agent)
     label = of.label(fact.branch)
@@ -69,7 +67,6 @@ def responded(of: RunMemory, fact: e.AgentResponded) -> list[Block]:
 
 def failed(of: RunMemory, fact: e.AgentFailed) -> list[Block]:
     """Tell that an agent failed, and what it had said by then."""
-    _thought_out(of, fact.branch, fact.agent)
     place = of.place(fact.branch)
     place.failure, place.cut = fact.error, ""
     text = with_hint(f"{fact.agent} failed: {fact.error}", fact.hint)
@@ -92,8 +89,8 @@ def cut(
     """Tell what an agent had said when it was interrupted: `partial` is what the run knows of it,
     `calling` the tools it was asking for.
     """
-    said = of.speech(branch, agent)
-    shown, said.shown, said.calling = "".join(said.shown), [], ""
+    _thought_out(of, branch, agent)
+    shown = "".join(of.stream(branch, agent).words)
     # What was on the screen stays in view, even if the run knew of less of it.
     kept = shown if len(shown) > len(partial) else partial
     if not (kept.strip() or calling):
@@ -104,7 +101,7 @@ def cut(
 
 def _thought_out(of: RunMemory, branch: str, agent: str) -> list[Block]:
     """Keep the reasoning before a reply, and return it where all is told."""
-    said = of.speech(branch, agent)
+    said = of.stream(branch, agent)
     text, said.thought = said.thought, ""
     if not text.strip():
         return []
@@ -142,7 +139,7 @@ def returned(of: RunMemory, fact: e.ToolReturned) -> list[Block]:
     took_s = 0.0 if call.began is None else of.at - call.began
     line = _line(*in_figures(fact, call.made or call.wished, call.changes), took_s=took_s)
     halt = of.halt_around(fact.branch)
-    said = of.manner.outputs.lines(of.run, fact.call_id) if halt is not None else []
+    said = of.manner.live.outputs.lines(of.run, fact.call_id) if halt is not None else []
     if fact.name != REQUEST_USERS_INPUT:
         title = "".join(text for _, text in line.fragments)
         # The result of a call that was given up does not have what was on the screen.

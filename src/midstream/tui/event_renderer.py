@@ -31,8 +31,8 @@ from midstream.language.errors import with_hint
 from midstream.language.names import NEVER_RUN, STOP
 from midstream.tui import agent_events, talk_events
 from midstream.tui.event_lines import SPEAKER, Block, Words, own_words, result_in_full, speech
-from midstream.tui.output_tail import Outputs
-from midstream.tui.run_memory import MAX_CHARS, Manner, Recent, RunMemory
+from midstream.tui.live_region import LiveText
+from midstream.tui.run_memory import Manner, Recent, RunMemory
 from midstream.tui.styled_lines import Line, lines_of
 from midstream.tui.themes import ACCENT, ATTENTION, BOLD, FAILED, MUTED, OK
 from midstream.views.amounts import duration, time_of_day
@@ -60,30 +60,17 @@ _MAX_KEPT = 2_000
 class EventRenderer:
     """Turns events into blocks, in order. Call `settle` when no more events are there for now."""
 
-    def __init__(self, *, with_cards: bool, outputs: Outputs | None = None) -> None:
-        """Make one; see `Manner` for the two."""
-        outputs = Outputs() if outputs is None else outputs
-        self.manner = Manner(with_cards=with_cards, outputs=outputs, recent=Recent())
+    def __init__(self, *, with_cards: bool) -> None:
+        """Make one; see `Manner`."""
+        self.live = LiveText()
+        """What streams, where there are cards: whoever prints has it forget what is printed."""
+        self.manner = Manner(with_cards=with_cards, live=self.live, recent=Recent())
         self._runs: dict[str, RunMemory] = {}
         self._gone: dict[str, None] = {}
 
     def printed(self, run: str, asked: Question) -> None:
         """Hear that a question stands in full in the scrollback, with what its call would change."""
         agent_events.asked_about(self._of(run), asked, stays=True)
-
-    def shown(self, run: str, branch: str, agent: str, text: str) -> None:
-        """Remember words that were shown as they came, in case they are cut."""
-        self._of(run).speech(branch, agent).shown.append(text)
-
-    def calling(self, run: str, branch: str, agent: str, name: str) -> None:
-        """Remember which tool a reply begins to ask for, in case it is cut; "": it asks for none yet."""
-        self._of(run).speech(branch, agent).calling = name
-
-    def thought(self, run: str, branch: str, agent: str, text: str) -> None:
-        """Remember a piece of a model's reasoning, which may be asked for."""
-        said = self._of(run).speech(branch, agent)
-        if len(said.thought) < MAX_CHARS:
-            said.thought += text
 
     def last_in_full(self) -> list[Block]:
         """Return what runs did that ended out of sight; asked again, the last tool result or
@@ -146,6 +133,8 @@ class EventRenderer:
         event, of = envelope.event, self._of(envelope.run)
         if envelope.seq is not None and envelope.seq <= of.past:
             return []
+        if self.manner.with_cards and self.live.hears(of.run, event):
+            return []
         if isinstance(event, Notice) and not (is_behind and isinstance(event, AgentThinking)):
             return _noticed(of, event)
         if not is_behind or isinstance(event, _OF_ITS_PROCESS):
@@ -167,13 +156,14 @@ class EventRenderer:
 
     def left(self) -> list[Block]:
         """Return what was shown of replies nobody hears the end of, as the console is left. Once."""
-        return [
+        found = [
             block
-            for of in self._runs.values()
-            if of.behind is None
-            for (branch, agent), said in of.speeches.items()
+            for (run, branch, agent), said in self.live.streams.items()
+            if (of := self._of(run)).behind is None
             for block in agent_events.cut(of, branch, agent, calling=said.calling)
         ]
+        self.live.streams.clear()
+        return found
 
     def _of(self, run: str) -> RunMemory:
         found = self._runs.get(run)

@@ -21,7 +21,6 @@ from midstream.tui.editor import Editor, esc_in_vi
 from midstream.tui.event_lines import question_lines
 from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.keymap import called
-from midstream.tui.live_region import LiveText
 from midstream.tui.styled_lines import Line, Row, one_row, rows
 from midstream.tui.themes import ACCENT, ATTENTION, MUTED
 from midstream.tui.turn_list import keys_for, turn_rows
@@ -62,7 +61,6 @@ def look(
     session: Console,
     dialog: Dialog,
     *,
-    live: LiveText,
     renderer: EventRenderer,
     text: str,
     width: int,
@@ -98,7 +96,7 @@ def look(
     kept = max(kept, most // 3) if kept and most >= 2 * kept and not card_rows else 0
     # Beside words that stream half of the rows are for those at work.
     has_room = max(len(status.lanes), len(calls)) <= (most - kept) // 2
-    streaming = live.shown(
+    streaming = renderer.live.shown(
         calls,
         height=most - kept if has_room else most,
         width=width,

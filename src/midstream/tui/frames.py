@@ -60,7 +60,6 @@ class Frames:
         screen = look(
             at.session,
             at.dialog,
-            live=at.live,
             renderer=at.renderer,
             text=at.editor.buffer.text,
             width=width,

@@ -47,7 +47,6 @@ from midstream.tui.frames import Frames
 from midstream.tui.graph_panel import GraphPanel
 from midstream.tui.keys import bindings, interrupt
 from midstream.tui.line_history import Draft, history_in
-from midstream.tui.live_region import LiveText
 from midstream.tui.on_screen import OnScreen
 from midstream.tui.own_shell import OwnShell
 from midstream.tui.own_status import OwnStatus
@@ -115,11 +114,9 @@ class ConsoleInterface:
             input=input,
             output=output,
         )
-        self._live = LiveText()
-        self._renderer = EventRenderer(with_cards=True, outputs=self._live.outputs)
+        self._renderer = EventRenderer(with_cards=True)
         self._scrollback = Scrollback(
             self._renderer,
-            self._live,
             width=self._display.width,
             look=self._look,
             draw=self._display.draw,
@@ -324,7 +321,6 @@ class ConsoleInterface:
             leaving=self._leaving,
             display=self._display,
             scrollback=self._scrollback,
-            live=self._live,
             renderer=self._renderer,
             graph_panel=self._graph_panel,
             background=self._background,

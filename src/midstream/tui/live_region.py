@@ -7,11 +7,15 @@ in the background nothing streams: they have their line.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Sequence
+from typing import Final, TypeAlias
 
+import msgspec
+
+from midstream.core import events as e
 from midstream.core.conversation import tokens_in
 from midstream.core.events import ToolCalled
+from midstream.core.notices import AgentThinking, AnyNotice, TextDelta, ThinkingDelta, ToolProgress
 from midstream.tui.event_lines import SPEAKER, branch_label, speaker, speech_style
 from midstream.tui.output_tail import Outputs
 from midstream.tui.styled_lines import Fragment, Line, Row, one_row, rows
@@ -21,7 +25,8 @@ from midstream.views.calls_in_words import call_words
 from midstream.views.cells import clipped, width_of
 from midstream.views.lanes import Lane
 
-_TAIL_CHARS = 4000
+_DOING_CHARS = 400
+_MAX_THOUGHT = 400_000
 _LEAST_DOING = 20
 """Cells for what somebody does, which counts more than the tokens it took."""
 
@@ -35,64 +40,83 @@ _Key: TypeAlias = tuple[str, str, str]
 """A run, a branch of it ("": none), and an agent at work there."""
 
 
+class Stream(msgspec.Struct, kw_only=True, eq=False):
+    """What an agent says and has not said to its end: its `words` in pieces, and all it `thought` before.
+
+    `doing` is the end of its reasoning, and what its request is doing; `calling` the tool it begins to ask
+    for, "" for none. `written` counts the characters of its words and its reasoning.
+    """
+
+    words: list[str] = []
+    thought: str = ""
+    doing: str = ""
+    calling: str = ""
+    written: int = 0
+
+
 class LiveText:
-    """The tails of the texts that stream, by who says them, in the order they began."""
+    """What streams, by who says it, in the order they began to speak."""
 
     def __init__(self) -> None:
-        self._words: dict[_Key, str] = {}
-        self._thoughts: dict[_Key, str] = {}
+        self.streams: dict[_Key, Stream] = {}
         self.outputs = Outputs()
         """What running commands say: of one that is halted its last lines stay."""
         self._since: dict[tuple[str, str], tuple[str, float]] = {}
-        self._streamed: dict[_Key, int] = {}
-        self._calling: dict[_Key, str] = {}
 
-    def add_words(self, run: str, agent: str, text: str, *, branch: str = "") -> None:
-        """Add words of an agent; its reasoning is over."""
-        key = (run, branch, agent)
-        self._thoughts.pop(key, None)
-        self._calling.pop(key, None)
-        self._words[key] = (self._words.get(key, "") + text)[-_TAIL_CHARS:]
-        self._streamed[key] = self._streamed.get(key, 0) + len(text)
+    def hears(self, run: str, event: e.AnyFact | AnyNotice) -> bool:
+        """Take a piece of what streams; return whether the event is one."""
+        if isinstance(event, ToolProgress):
+            self.outputs.add(run, event.call_id, event.text)
+            return True
+        if not isinstance(event, TextDelta | ThinkingDelta | AgentThinking):
+            return False
+        key = (run, event.branch, event.agent)
+        stream = self.streams.setdefault(key, Stream())
+        match event:
+            case TextDelta():
+                if not stream.words:
+                    # Who speaks is heard in the order of the first words, whoever thought first.
+                    self.streams[key] = self.streams.pop(key)
+                stream.words.append(event.text)
+                stream.doing = stream.calling = ""
+                stream.written += len(event.text)
+            case ThinkingDelta():
+                stream.thought += event.text[: _MAX_THOUGHT - len(stream.thought)]
+                stream.doing = (stream.doing + event.text)[-_DOING_CHARS:]
+                stream.written += len(event.text)
+            case AgentThinking():
+                stream.calling = event.calling
+                if event.status:
+                    stream.doing = f"{stream.doing}{event.status}\n"[-_DOING_CHARS:]
+        return True
 
-    def add_thought(
-        self, run: str, agent: str, text: str, *, branch: str = "", is_counted: bool = True
-    ) -> None:
-        """Add a piece of a model's reasoning, or (`is_counted` false) say what its request is doing."""
-        key = (run, branch, agent)
-        if is_counted:
-            self._streamed[key] = self._streamed.get(key, 0) + len(text)
-        self._thoughts[key] = (self._thoughts.get(key, "") + text)[-400:]
+    def stream(self, run: str, branch: str, agent: str) -> Stream:
+        """Return what streams of an agent, an empty one where nothing does."""
+        return self.streams.get((run, branch, agent)) or Stream()
 
-    def begin_call(self, run: str, agent: str, name: str, *, branch: str = "") -> None:
-        """Say which tool an agent begins to ask for; "": it begins anew, and asks for none yet."""
-        self._calling.pop((run, branch, agent), None)
-        if name:
-            self._calling[run, branch, agent] = name
-
-    def drop_agent(self, run: str, agent: str, *, branch: str = "") -> None:
-        """Forget an agent: its words are scrollback now."""
-        self._drop(lambda key: key == (run, branch, agent))
-
-    def drop_branch(self, run: str, branch: str) -> None:
-        """Forget everything that streamed in a branch that ended."""
-        self._drop(lambda key: key[:2] == (run, branch))
-
-    def drop_run(self, run: str) -> None:
-        """Forget everything of a run."""
-        self._drop(lambda key: key[0] == run)
-        self.outputs.drop_run(run)
-
-    def _drop(self, is_over: Callable[[_Key], bool]) -> None:
-        memories: tuple[dict[_Key, Any], ...] = (
-            self._words,
-            self._thoughts,
-            self._streamed,
-            self._calling,
-        )
-        for memory in memories:
-            for key in [*filter(is_over, memory)]:
-                del memory[key]
+    def forget(self, run: str, event: e.AnyFact | AnyNotice) -> None:
+        """Forget what an event ends, once that stands in the scrollback."""
+        match event:
+            case (
+                e.AgentResponded()
+                | e.AgentFailed()
+                | e.ReplyCut()
+                | e.Interrupted()
+                | e.CompactionEnded()
+                | e.ConversationCompacted()
+            ):
+                self.streams.pop((run, event.branch, event.agent), None)
+            case e.ToolReturned():
+                self.outputs.drop_call(run, event.call_id)
+            case e.BranchFinished() | e.BranchFailed() | e.BranchStopped():
+                for key in [key for key in self.streams if key[:2] == (run, event.branch)]:
+                    del self.streams[key]
+            case e.RunFinished() | e.RunFailed() | e.RunStopped():
+                for key in [key for key in self.streams if key[0] == run]:
+                    del self.streams[key]
+                self.outputs.drop_run(run)
+            case _:
+                pass
 
     def shown(
         self,
@@ -196,7 +220,8 @@ class LiveText:
     def _speakers(self) -> list[_Key]:
         """Return who is heard: of a run's branches the first that began to speak, and still does."""
         found: dict[tuple[str, str], _Key] = {}
-        for key in (*self._words, *self._thoughts):
+        spoken = [key for key, stream in self.streams.items() if stream.words]
+        for key in (*spoken, *(key for key, stream in self.streams.items() if stream.doing)):
             run, branch, agent = key
             found.setdefault((run, "" if branch else agent), key)
         return list(found.values())
@@ -213,7 +238,7 @@ class LiveText:
         """Return the characters that stream in a lane, which nobody has counted as tokens yet."""
         if lane.label:
             return 0
-        return self._streamed.get((lane.run, lane.path, lane.agent), 0)
+        return self.stream(lane.run, lane.path, lane.agent).written
 
     def _timed(self, lanes: Sequence[Lane], now: float) -> dict[tuple[str, str], float]:
         """Return since when each does what it does, by its run and path."""
@@ -238,10 +263,10 @@ class LiveText:
             what = clipped(" ".join(call_words(call.name, call.arguments).split()), 40)
             more = f" (+{len(open_here) - 1})" if len(open_here) > 1 else ""
             return " ".join(f"{what}{more} {progress}".split())
-        key = (lane.run, lane.path, lane.agent)
-        if key in self._calling:
-            return f"{lane.agent} is writing a call of {self._calling[key]}"
-        if key in self._words:
+        stream = self.stream(lane.run, lane.path, lane.agent)
+        if stream.calling:
+            return f"{lane.agent} is writing a call of {stream.calling}"
+        if stream.words:
             return f"{lane.agent} is writing"
         if lane.until is not None:
             return f"{lane.doing} until {time_of_day(lane.until)}"
@@ -249,14 +274,16 @@ class LiveText:
 
     def _speaker_rows(self, key: _Key, item: str, height: int, width: int) -> list[Row]:
         _, branch, agent = key
-        words = self._words.get(key)
-        text, text_style = (words, "") if words else (self._thoughts.get(key, ""), MUTED)
+        stream, seen = self.streams[key], width * (height + 1)
+        text, text_style = "".join(stream.words[-seen:]), ""
+        if not stream.words:
+            text, text_style = stream.doing, MUTED
         # On a single row there is none to say who speaks: the mark stands before the words.
         mark = SPEAKER if height < 2 else ""
         style = speech_style(agent, branch)
-        # Only so much of the tail is laid out as can be seen at all.
+        # Only so much of the end is laid out as can be seen at all.
         # A joiner at its end waits for what it joins, and would show as an escape until that comes.
-        lines = text.rstrip("\n\u200d")[-width * (height + 1) :].split("\n")[-height:]
+        lines = text.rstrip("\n\u200d")[-seen:].split("\n")[-height:]
         laid = [
             row
             for line in lines

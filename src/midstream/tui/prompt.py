@@ -20,7 +20,6 @@ from midstream.tui.exit_keys import Leaving
 from midstream.tui.external_editor import Outside
 from midstream.tui.frame_rows import Screen
 from midstream.tui.graph_panel import GraphPanel
-from midstream.tui.live_region import LiveText
 from midstream.tui.own_shell import OwnShell
 from midstream.tui.own_status import OwnStatus
 from midstream.tui.scrollback import Scrollback
@@ -43,7 +42,6 @@ class Prompt(msgspec.Struct, kw_only=True, eq=False):
     leaving: Leaving
     display: Display
     scrollback: Scrollback
-    live: LiveText
     renderer: EventRenderer
     graph_panel: GraphPanel
     background: BackgroundTasks

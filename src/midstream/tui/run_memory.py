@@ -26,7 +26,8 @@ from midstream.tui.event_lines import (
     own_words,
 )
 from midstream.tui.keymap import called
-from midstream.tui.output_tail import MAX_ROWS, Outputs
+from midstream.tui.live_region import LiveText, Stream
+from midstream.tui.output_tail import MAX_ROWS
 from midstream.tui.styled_lines import Line
 from midstream.tui.themes import ACCENT, ATTENTION, BOLD, MUTED, OK
 from midstream.views.amounts import span_words
@@ -81,14 +82,14 @@ class Recent:
 class Manner(msgspec.Struct, kw_only=True, eq=False):
     """How all runs are told.
 
-    `with_cards`: open questions are drawn elsewhere, and told when they close. `is_verbose`: results and
-    reasoning are told in full. `outputs` is what of the running calls is on the screen, the end of which
-    stays when they are halted. `recent` are the last results and reasonings, to be asked for.
-    `has_said_unknown`: that no price is known was told once.
+    `with_cards`: open questions are drawn elsewhere, and told when they close. `live` is what of replies
+    and running calls is on the screen, which stays when they are cut. `is_verbose`: results and reasoning
+    are told in full. `recent` are the last results and reasonings, to be asked for. `has_said_unknown`:
+    that no price is known was told once.
     """
 
     with_cards: bool
-    outputs: Outputs
+    live: LiveText
     recent: Recent
     is_verbose: bool = False
     has_said_unknown: bool = False
@@ -109,14 +110,6 @@ class Call(msgspec.Struct, kw_only=True):
     changes: list[FileChanged] = []
     was_seen: bool = False
     is_branch: bool = False
-
-
-class Speech(msgspec.Struct):
-    """What an agent has shown of a reply, in pieces, which tool it then asks for, and what it thought."""
-
-    shown: list[str] = []
-    calling: str = ""
-    thought: str = ""
 
 
 class Place(msgspec.Struct, kw_only=True):
@@ -167,7 +160,6 @@ class RunMemory(msgspec.Struct, kw_only=True, eq=False):
     behind: deque[Block] | None = None
     places: dict[str, Place] = {}
     calls: dict[str, Call] = {}
-    speeches: dict[tuple[str, str], Speech] = {}
     questions: dict[str, Question | e.QuestionAsked] = {}
     inputs: dict[str, InputRecord | e.InputReceived] = {}
     halts: "dict[str, Halt]" = {}
@@ -200,7 +192,7 @@ class RunMemory(msgspec.Struct, kw_only=True, eq=False):
 
     def forget(self) -> None:
         """Forget what a run that has ended will not need any more."""
-        self.places, self.calls, self.speeches = {}, {}, {}
+        self.places, self.calls = {}, {}
         self.questions, self.inputs = {}, {}
         self.began, self.cost = None, Cost()
 
@@ -212,9 +204,9 @@ class RunMemory(msgspec.Struct, kw_only=True, eq=False):
         """Return a tool call."""
         return self.calls.setdefault(id, Call())
 
-    def speech(self, branch: str, agent: str) -> Speech:
-        """Return what an agent says in a place."""
-        return self.speeches.setdefault((branch, agent), Speech())
+    def stream(self, branch: str, agent: str) -> Stream:
+        """Return what streams of an agent in a place; see `LiveText.stream`."""
+        return self.manner.live.stream(self.run, branch, agent)
 
     def running(self) -> list[e.ToolCalled]:
         """Return the calls that run, the oldest first."""

@@ -16,19 +16,12 @@ from typing import Final, TypeAlias
 import msgspec
 
 from midstream.core import events as e
-from midstream.core.notices import (
-    AgentThinking,
-    Envelope,
-    TextDelta,
-    ThinkingDelta,
-    ToolProgress,
-)
+from midstream.core.notices import Envelope, ToolProgress
 from midstream.core.question import Question
 from midstream.system.own_process import own_redactor
 from midstream.tui import markdown
 from midstream.tui.event_lines import Block, Kind, Words, own_words, plain_words
 from midstream.tui.event_renderer import EventRenderer
-from midstream.tui.live_region import LiveText
 from midstream.tui.styled_lines import Line, broken_there, is_wider, rows, to_ansi, without_end
 from midstream.tui.themes import Look
 
@@ -66,7 +59,6 @@ class Scrollback:
     def __init__(
         self,
         renderer: EventRenderer,
-        live: LiveText,
         *,
         width: Callable[[], int],
         look: Look,
@@ -78,7 +70,6 @@ class Scrollback:
         the latter alone. It returns False if the terminal cannot take a frame now.
         """
         self._renderer = renderer
-        self._live = live
         self._width = width
         self._look = look
         self._draw = draw
@@ -171,19 +162,17 @@ class Scrollback:
             self._draw(text)
 
     def _leave_out(self) -> None:
-        # Notices and facts alike: what is left out is told, or forgotten, but not printed.
+        # What is left out is told, but not printed; reading all that commands say would take too long.
         while len(self._waiting) > _MAX_WAITING // 2:
             entry = self._waiting.popleft()
+            is_behind = isinstance(entry, Behind)
             if isinstance(entry, Behind):
-                self._renderer.render(entry.envelope, is_behind=True)
-                self._follow(entry.envelope)
-            elif isinstance(entry, InFull):
+                entry = entry.envelope
+            if isinstance(entry, InFull):
                 self._in_full.pop(entry.question.id, None)  # and so printed by a later frame
-            elif isinstance(entry, Envelope):
-                # A request's status has no line here: it lives and goes with the live region.
-                is_line = not isinstance(entry.event, AgentThinking)
-                self._left_out += is_line and len(self._renderer.render(entry)) > 0
-                self._follow(entry)
+            elif isinstance(entry, Envelope) and not isinstance(entry.event, ToolProgress):
+                self._left_out += len(self._renderer.render(entry, is_behind=is_behind)) > 0
+                self._renderer.live.forget(entry.run, entry.event)
 
     def _hurry(self) -> None:
         """Draw the next frame at once: words that were halted stop on the screen now, not later."""
@@ -274,50 +263,15 @@ class Scrollback:
             # What is said comes after what was heard: an interruption is summed up first.
             self._blocks += [*self._renderer.settle(), *entry]
             return
-        event = entry.event
-        match event:
-            case TextDelta():
-                self._renderer.shown(entry.run, event.branch, event.agent, event.text)
-                self._live.add_words(entry.run, event.agent, event.text, branch=event.branch)
-            case ThinkingDelta():
-                self._renderer.thought(entry.run, event.branch, event.agent, event.text)
-                self._live.add_thought(entry.run, event.agent, event.text, branch=event.branch)
-            case AgentThinking():
-                self._renderer.calling(entry.run, event.branch, event.agent, event.calling)
-                self._live.begin_call(entry.run, event.agent, event.calling, branch=event.branch)
-                if event.status:
-                    text = f"{event.status}\n"
-                    self._live.add_thought(
-                        entry.run, event.agent, text, branch=event.branch, is_counted=False
-                    )
-            case ToolProgress():
-                self._live.outputs.add(entry.run, event.call_id, event.text)
-            case _:
-                self._blocks += self._renderer.render(entry, is_behind=is_behind)
+        self._blocks += self._renderer.render(entry, is_behind=is_behind)
         self._after = entry
         self._is_dirty = True
 
     def _finish_entry(self) -> None:
         # The live text goes when its scrollback is ready, not before: nothing vanishes in between.
         if self._after is not None:
-            self._follow(self._after)
+            self._renderer.live.forget(self._after.run, self._after.event)
             self._after = None
-
-    def _follow(self, envelope: Envelope) -> None:
-        event, run = envelope.event, envelope.run
-        match event:
-            case e.AgentResponded() | e.AgentFailed() | e.ReplyCut() | e.Interrupted():
-                self._live.drop_agent(run, event.agent, branch=event.branch)
-            case e.CompactionEnded() | e.ConversationCompacted():
-                self._live.drop_agent(run, event.agent)
-            case e.ToolReturned():
-                self._live.outputs.drop_call(run, event.call_id)
-            case e.BranchFinished() | e.BranchFailed() | e.BranchStopped():
-                self._live.drop_branch(run, event.branch)
-            case e.RunFinished() | e.RunFailed() | e.RunStopped():
-                self._live.drop_run(run)
-            case _:
-                pass
 
     def _lay(self, block: Block) -> None:
         if isinstance(block, Line):

@@ -17,6 +17,7 @@ from tables import table
 from wcwidth import wcwidth
 
 from midstream.core.events import ToolCalled
+from midstream.core.notices import TextDelta
 from midstream.core.question import Question
 from midstream.tui.event_lines import own_words, plain_words, question_lines, speech, typed
 from midstream.tui.frame_rows import in_full
@@ -226,7 +227,7 @@ def test_what_streams_stays_in_its_rows(attack: str) -> None:
     live = LiveText()
     call = ToolCalled(call_id="c", name=ALL[attack], arguments={"a": ALL[attack]}, agent="ada")
     for char in ALL[attack]:
-        live.add_words("r", "ada", char)
+        live.hears("r", TextDelta(agent="ada", text=char))
         live.outputs.add("r", "c", char)
 
     found = live.shown([("r", call)], height=8, width=40)
