@@ -143,6 +143,21 @@ def test_words_are_unsent_until_they_have_arrived() -> None:
     assert kept[1:] == ["second"]
 
 
+@pytest.mark.parametrize("text", ["half a thought", "x" * 30_000], ids=["short", "long"])
+def test_a_line_of_an_earlier_session_is_kept_when_another_is_typed_over_it(
+    tmp_path: Path, text: str
+) -> None:
+    editor = Typed(history_in(tmp_path, print)).editor
+    editor.restore(text)
+    editor.begin_anew("another")
+    assert editor.take().text == "another"
+
+    in_history = text in LineHistory(tmp_path / "history", print).load_history_strings()
+    assert in_history or editor.unsent() == text, "a kill would lose it"
+    editor.up()
+    assert editor.unfolded() == text
+
+
 class Kept:
     """A draft in a folder, and the file it is kept in."""
 

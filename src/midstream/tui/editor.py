@@ -109,9 +109,12 @@ class Editor:
 
     def begin_anew(self, text: str) -> None:
         """Type what begins another line than the one that came back, which Up still knows."""
-        if self.is_folded:  # The history has only its label.
-            whole = self.unfolded()
-            self.returned.append(Typed(text=whole, shown=self.buffer.text, seen=self.seen))
+        shown, whole = self.buffer.text, self.unfolded()
+        is_known = shown in self.buffer.history.get_strings()
+        if not is_known:  # It is from an earlier session, and was never sent.
+            self._remember(shown)
+        if not is_known or shown != whole:  # Of a folded one the history has only its label.
+            self.returned.append(Typed(text=whole, shown=shown, seen=self.seen))
         self.replace("")
         self.buffer.insert_text(text)
 
@@ -173,9 +176,14 @@ class Editor:
         return self._pastes.unfolded(self.buffer.text)
 
     def unsent(self) -> str:
-        """Return what nobody else may have: entered words, `ENTERED`, and the line being typed."""
+        """Return what nobody else may have: entered words, `ENTERED`, and the line being typed.
+
+        With that stand the lines Up brings back, as far as the history has not all of them.
+        """
         entered = "\n".join(line.text for line in self.on_their_way)
-        return f"{entered}{ENTERED}{self.unfolded()}" if entered else self.unfolded()
+        long = (line.text for line in self.returned if len(line.text) > _HISTORY_CHARS)
+        typed = "\n".join(filter(None, (*long, self.unfolded())))
+        return f"{entered}{ENTERED}{typed}" if entered else typed
 
     def unfold(self) -> bool:
         """Put the text in the place of the label at the cursor; return False where it is too long."""
