@@ -158,6 +158,15 @@ def test_a_line_of_an_earlier_session_is_kept_when_another_is_typed_over_it(
     assert editor.unfolded() == text
 
 
+def test_a_line_that_may_have_been_sent_is_kept_as_such_until_it_is_changed() -> None:
+    editor = Typed().editor
+    editor.restore("sent?", is_doubtful=True)
+    assert editor.unsent() == "sent?\0"
+
+    editor.buffer.insert_text(" No")
+    assert editor.unsent() == "sent? No"
+
+
 class Kept:
     """A draft in a folder, and the file it is kept in."""
 

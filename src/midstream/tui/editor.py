@@ -71,6 +71,7 @@ class Editor:
         self.unsent_changed: Callable[[], None] = lambda: None
         self.seen: frozenset[str] = frozenset()
         self._is_as_returned = False
+        self._is_doubtful = False
         self._on_screen = on_screen
         self._pastes = Pastes()
         self._was_empty = True
@@ -123,7 +124,7 @@ class Editor:
         self._is_as_returned = False
 
     def _changed(self, buffer: Buffer) -> None:
-        self._is_as_returned = False
+        self._is_as_returned = self._is_doubtful = False
         if self._was_empty and buffer.text:
             self.seen = self._on_screen()
         self._was_empty = not buffer.text
@@ -180,6 +181,8 @@ class Editor:
 
         With that stand the lines Up brings back, as far as the history has not all of them.
         """
+        if self._is_doubtful:
+            return f"{self.unfolded()}{ENTERED}"
         entered = "\n".join(line.text for line in self.on_their_way)
         long = (line.text for line in self.returned if len(line.text) > _HISTORY_CHARS)
         typed = "\n".join(filter(None, (*long, self.unfolded())))
@@ -290,7 +293,7 @@ class Editor:
         get_app().vi_state.reset()
         # Resetting a buffer does not count as a change of its text.
         self._was_empty = True
-        self._is_as_returned = False
+        self._is_as_returned = self._is_doubtful = False
         self.seen = frozenset()
         self.unsent_changed()
 
@@ -316,11 +319,16 @@ class Editor:
         self._is_as_returned = unasked
         return True
 
-    def restore(self, text: str) -> bool:
-        """Put a line of an earlier session back, folded if it is long; see `bring_back`."""
+    def restore(self, text: str, *, is_doubtful: bool = False) -> bool:
+        """Put a line of an earlier session back, folded if it is long; see `bring_back`.
+
+        One that `is_doubtful` may have been sent, and is kept as such until it is changed.
+        """
         shown = self._pastes.folded(scrubbed(text))
         line = Typed(text=text, shown=shown, seen=frozenset())
-        return self.bring_back(line, unasked=True)
+        is_back = self.bring_back(line, unasked=True)
+        self._is_doubtful = is_doubtful and is_back
+        return is_back
 
     def offer(self, text: str) -> None:
         """Keep words that had no effect for the Up key, where nothing is typed over them."""

@@ -338,7 +338,7 @@ class ConsoleInterface:
         text = "\n".join(filter(None, (entered, typed)))
         words = "line you had entered" if is_doubtful else "line you had not sent"
         then = ": see first whether a run has it." if is_doubtful else "."
-        if text and self.editor.restore(text):
+        if text and self.editor.restore(text, is_doubtful=bool(is_doubtful)):
             self.say(f"The {words} is back{then}", kind="note")
         elif text:
             self.say(f"Up brings back the {words}{then}", kind="note")
