@@ -1,12 +1,13 @@
 """Facts in a database that were changed behind the journal's back are noticed at their place."""
 
+import asyncio
 from collections.abc import Callable
 
 import psycopg
 import pytest
 from postgres_kit import opened
 
-from midstream.language.errors import JournalDamaged
+from midstream.language.errors import JournalDamaged, JournalMoved
 from midstream.testing.contracts import fact, facts
 
 CHANGES = {
@@ -78,3 +79,26 @@ async def test_a_changed_row_of_a_run_is_noticed(database: Callable[[], str], ch
         with pytest.raises(JournalDamaged):
             await store.read("r")
         assert len(await store.read("other")) == 5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "update midstream.runs set seq=3 where number=1",
+        "update midstream.runs set seq=9 where number=1",
+        r"update midstream.runs set head='\x00' where number=1",
+        "delete from midstream.facts where seq=5 and run=1",
+    ],
+)
+async def test_nothing_is_added_to_a_run_that_ends_otherwise_than_its_row_says(
+    database: Callable[[], str], change: str
+) -> None:
+    address = database()
+    await changed(address, change)
+    async with opened(address) as (store,):
+        for at, expected in enumerate((3, 5, 9), 5):
+            adding = store.append("r", expected, [fact("r", expected + 1)])
+            beside = store.append("other", at, [fact("other", at + 1)])
+            refused, _ = await asyncio.gather(adding, beside, return_exceptions=True)
+            assert isinstance(refused, JournalDamaged | JournalMoved)
+        assert len(await store.read("other")) == 8

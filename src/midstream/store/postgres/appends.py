@@ -18,7 +18,7 @@ from midstream.store.chains import Append, Begun, FactRow, Tip
 from midstream.store.postgres import link as links
 from midstream.store.postgres.keeping import Move, keep
 from midstream.store.postgres.link import Connection, Link, explained, is_away, texts
-from midstream.store.postgres.reading import FORK, fork_values
+from midstream.store.postgres.reading import FORK, fork_values, read
 from midstream.store.refusals import elsewhere, moved, parted, taken
 from midstream.store.threads import Job
 from midstream.views.listing import Summary
@@ -191,13 +191,17 @@ class Writing:
         return {chain.run for chain in chains if _is_there(link, chain.run, made[chain.run][1])}
 
     def _tips_of(self, link: Link, chains: list[_Chain]) -> dict[str, Tip]:
-        """Return how far runs are, as far as is remembered, else as it is kept."""
-        unknown = [
-            chain.run
+        """Return how far runs are, as far as is remembered, else as it is kept.
+
+        Raises:
+            JournalDamaged: one does not end with the fact that its row says.
+        """
+        unknown = {
+            chain.run: chain.expected
             for chain in chains
             if chain.expected
             and ((tip := self._tips.get(chain.run)) is None or tip.seq != chain.expected)
-        ]
+        }
         tips = {chain.run: self._tips.get(chain.run, Tip()) for chain in chains}
         tips |= {chain.run: Tip() for chain in chains if not chain.expected}
         if unknown:
@@ -206,6 +210,9 @@ class Writing:
                 links.text_in(id): Tip(seq, checksum, _summary(said))
                 for id, seq, checksum, said in rows
             }
+        for run, expected in unknown.items():
+            if tips[run].seq == expected:
+                read(link, run, expected - 1, None)
         return tips
 
     def _remember(self, run: str, tip: Tip) -> None:
