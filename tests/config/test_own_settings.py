@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from midstream.config.manager import ConfigManager
 from midstream.config.setting_text import with_value, without_value
-from midstream.config.settings import FEW_VALUES
+from midstream.config.settings import FEW_VALUES, TOP
 from midstream.config.user_settings import (
     SETTABLE,
     effect,
@@ -148,6 +148,36 @@ def test_a_setting_counts_and_says_what_it_hides(config: ConfigManager) -> None:
     assert effect(config, "notifications") == "It takes effect at the next start."
 
 
+def test_every_setting_a_file_may_have_can_be_set_but_what_has_commands_of_its_own() -> None:
+    settable = {key.partition(".")[0] for key in SETTABLE}
+
+    assert settable == set(TOP) - {"defaultRole", "mcpServers", "hooks"}
+
+
+def test_a_group_is_set_shown_and_taken_out_as_a_whole(config: ConfigManager) -> None:
+    set_own(config, "webSearch", '{"provider": "searxng", "url": "http://localhost:8888"}')
+
+    yours = f"  (user: {config.user_file})"
+    assert explained(config, "webSearch").splitlines() == [
+        f"webSearch.provider = searxng{yours}",
+        f"webSearch.url = http://localhost:8888{yours}",
+    ]
+    set_own(config, "webSearch.provider", "brave")
+    assert (
+        explained(config, "webSearch.keyVariable")
+        == f"webSearch.keyVariable = BRAVE_API_KEY{yours}"
+    )
+    unset_own(config, "webSearch")
+    assert explained(config, "webSearch") == "webSearch is not set."
+
+
+def test_a_setting_that_was_a_word_becomes_an_object_for_its_part(config: ConfigManager) -> None:
+    set_own(config, "traces", "true")
+    set_own(config, "traces.endpoint", "http://localhost:4318")
+
+    assert config.own("traces") == {"": "true", "endpoint": "http://localhost:4318"}
+
+
 def test_models_stands_for_every_level(config: ConfigManager) -> None:
     set_own(config, "models", "ollama:qwen3:8b")
 
@@ -169,7 +199,7 @@ def test_models_stands_for_every_level(config: ConfigManager) -> None:
         ("models.base", "", "expected a model"),
         ("editting", "vi", "Did you mean 'editing'?"),
         ("base", "a:b", "Did you mean 'models.base'?"),
-        ("modelPatience", "3", "There are: modelPatience.firstByteSeconds"),
+        ("modelPatience", "3", 'expected an object {"firstByteSeconds": ...'),
         ("OPENAI_API_KEY", "x", "API keys are not settings"),
         ("models.base", f"sk-proj-{'a1B2' * 12}", "looks like a secret"),
         ("mcpServers.x", "y", "midstream config edit"),

@@ -368,10 +368,7 @@ class ConfigManager:
             Setting(key=key, value=value, layer=layer, source=source)
             for layer, (source, said) in self._said.items()
             for key, value in said.items()
-            # A status line that is empty is none.
-            if (value and key.startswith((f"{BUDGET}.", f"{OWN_KEYS}.", f"{STATUS_LINE}.")))
-            or (key in RULE_KEYS and value != "[]")
-            or (key == RATES and layer == "user")
+            if key not in KEYS and value not in ("", "[]")  # an empty status line is none
         ]
         return (*(self._setting(key) for key in KEYS), *beside)
 

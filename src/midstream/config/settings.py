@@ -117,7 +117,17 @@ KEYS: Final = (
     *MODEL_KEYS,
     *(f"{PATIENCE}.{part}" for part in PATIENCE_PARTS),
 )
-"""Every setting, as `ConfigManager.value` names it."""
+"""Every setting that always has a value, as `ConfigManager.value` names it."""
+
+GROUPS: Final[Mapping[str, Sequence[str]]] = {
+    PATIENCE: PATIENCE_PARTS,
+    BUDGET: tuple(BUDGET_PARTS),
+    PERMISSIONS: RULE_LISTS,
+    STATUS_LINE: STATUS_PARTS,
+    WEB_SEARCH: WEB_SEARCH_PARTS,
+    TRACES: TRACES_PARTS,
+}
+"""The settings that are objects, with their parts; `models` and `keys` besides."""
 
 _LONGEST_S: Final = 86_400.0
 
@@ -161,8 +171,8 @@ def read_settings(
         report.error(root, "expected an object {...} of settings.")
     settings: dict[str, str] = {}
     for key, member in root.members.items():
-        if key not in _TOP:
-            hint = report.near(key, _TOP)
+        if key not in TOP:
+            hint = report.near(key, TOP)
             report.warning(member.node, f'unknown key "{clip(key)}" is ignored.', hint)
         elif key in ("mcpServers", "hooks"):
             continue  # `config.mcp_servers` and `config.hooks` read them.
@@ -421,9 +431,10 @@ _READERS: Final[Mapping[str, Callable[[Node, Report], dict[str, str]]]] = {
 }
 """What reads the settings that are more than a word."""
 
-_TOP: Final = (
+TOP: Final = (
     *(CURRENT_MODE, DEFAULT_ROLE, PERMISSIONS, "mcpServers", "hooks", *FEW_VALUES, *_READERS),
 )
+"""What may stand in a file of settings; `defaultRole` is an older name."""
 
 
 # --- rules: what is allowed, asked about and denied ---------------------------------------------

@@ -15,17 +15,16 @@ from midstream.config.private_files import FileMissing, read_capped, shown_path,
 from midstream.config.setting_text import with_value, without_value
 from midstream.config.settings import (
     BUDGET,
-    BUDGET_PARTS,
     CURRENT_MODE,
     FEW_VALUES,
+    GROUPS,
     KEYS,
     MODEL_KEYS,
     MODELS,
     OWN_KEYS,
     PERMISSION_MODE,
-    RULE_KEYS,
+    RATES,
     STATUS_LINE,
-    STATUS_PARTS,
     read_settings,
 )
 from midstream.language.errors import UserMistake, nearest
@@ -37,10 +36,9 @@ from midstream.views.key_table import actions
 
 SETTABLE: Final = (
     *KEYS,
-    *(f"{BUDGET}.{part}" for part in BUDGET_PARTS),
-    *RULE_KEYS,
+    *(RATES, OWN_KEYS, *GROUPS),
+    *(f"{group}.{part}" for group, parts in GROUPS.items() for part in parts),
     *(f"{OWN_KEYS}.{action}" for action in actions()),
-    *(f"{STATUS_LINE}.{part}" for part in STATUS_PARTS),
 )
 """Every key a value can be set for. `models` stands for all of its levels."""
 
@@ -122,7 +120,12 @@ def settings_of(config: ConfigManager, key: str = "") -> tuple[Setting, ...]:
         UserMistake: there is no such setting.
     """
     meant = _keys(key) if key else ()
-    return tuple(each for each in config.explain() if not key or each.key in meant)
+    return tuple(each for each in config.explain() if not key or _is_of(each.key, meant))
+
+
+def _is_of(key: str, meant: Sequence[str]) -> bool:
+    """Return whether a setting is one of these, or a part of one."""
+    return any(f"{key}.".startswith(f"{each}.") for each in meant)
 
 
 def explained(config: ConfigManager, key: str) -> str:
@@ -132,16 +135,11 @@ def explained(config: ConfigManager, key: str) -> str:
         UserMistake: there is no such setting.
     """
     found = settings_of(config, key)
-    if not found and key.startswith(f"{OWN_KEYS}."):
-        return f"{key} is not set: its key is {actions()[key.partition('.')[2]].name}."
-    if not found and key.startswith(f"{STATUS_LINE}."):
-        return f"{key} is not set."
     if not found:
-        return (
-            f"{key} is not set: there is no limit."
-            if key.startswith(BUDGET)
-            else f"{key} is empty."
-        )
+        group, _, part = key.partition(".")
+        if group == OWN_KEYS and part:
+            return f"{key} is not set: its key is {actions()[part].name}."
+        return f"{key} is not set{': there is no limit' if group in (BUDGET, RATES) else ''}."
     return "\n".join(line for each in found for line in _told(each))
 
 
@@ -184,9 +182,6 @@ def _keys(key: str) -> tuple[str, ...]:
     if key.partition(".")[0] == "mcpServers":
         hint = "midstream config edit opens the file, midstream mcp lists the servers."
         raise UserMistake("MCP servers are not set one by one.", hint=hint)
-    within = [each for each in SETTABLE if each.startswith(f"{key}.")]
-    if within:
-        raise UserMistake(f"{key} is a group of settings.", hint=f"There are: {', '.join(within)}.")
     best = nearest(key, SETTABLE) or _by_last_part(key)
     raise UserMistake(
         f"There is no setting {key!r}.", hint=f"Did you mean {best!r}?" if best else _LIST
@@ -260,7 +255,7 @@ def _kept(config: ConfigManager, old: str, text: str, keys: Sequence[str]) -> tu
     if text != old:
         write_whole(config.user_file, text.encode("utf-8"))
         config.reread()
-    return tuple(each for each in config.explain() if each.key in keys)
+    return tuple(each for each in config.explain() if _is_of(each.key, keys))
 
 
 def template() -> str:

@@ -10,7 +10,7 @@ from midstream.app.settings_changes import changed
 from midstream.app.trust_request import TrustRequest
 from midstream.config.hooks import HOOKS, hooks_of, listed
 from midstream.config.settings import CURRENT_MODE, FEW_VALUES, LOOKS, MODELS, PERMISSION_MODE
-from midstream.config.user_settings import explained, where
+from midstream.config.user_settings import SETTABLE, explained, where
 from midstream.language.errors import UserMistake
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import columns
@@ -21,7 +21,8 @@ _VERBS: Final = ("list", "get", "set", "unset", "edit")
 
 
 def _keys(session: Session) -> list[tuple[str, str]]:
-    found = [(s.key, f"{s.value} ({where(s)})") for s in session.config.explain()]
+    said = {s.key: f"{s.value} ({where(s)})" for s in session.config.explain()}
+    found = [(key, said.get(key, "")) for key in dict.fromkeys((*said, *SETTABLE))]
     return [*found, ("unset", "remove a setting from your own file")]
 
 
