@@ -14,6 +14,7 @@ from midstream.config.manager import ConfigManager
 from midstream.language.errors import JournalTooNew, MidstreamError, UserMistake, WorldTrouble
 from midstream.safety.redaction import Redactor, secret_values
 from midstream.store.postgres import store
+from midstream.store.postgres.link import Address
 
 PASSWORD = "correct-horse-battery"
 
@@ -116,8 +117,17 @@ def test_what_is_waited_for_is_said_while_a_server_gives_no_answer(
 
     assert isinstance(error, WorldTrouble)
     assert told == [
-        f"The journal postgresql://me@127.0.0.1:{port}/x gives no answer yet; midstream waits for it."
+        f"The journal postgresql://me@127.0.0.1:{port}/x gives no answer yet; midstream waits up to 10 s"
+        " for it (connect_timeout in its address)."
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [("h/x", 10), ("h/x?connect_timeout=4", 4), ("a,b/x", 6), ("a,b/x?connect_timeout=4", 8)],
+)
+def test_how_long_it_is_waited_for_is_what_the_address_says(said: str, seconds: int) -> None:
+    assert Address(f"postgresql://{said}").connect_s == seconds
 
 
 def test_a_wrong_password_is_said(

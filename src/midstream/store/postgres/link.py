@@ -114,6 +114,12 @@ class Address:
             }
         return make_conninfo("", **said)
 
+    @property
+    def connect_s(self) -> int:
+        """Return how many seconds all hosts together have for taking a connection."""
+        each = conninfo_to_dict(self.conninfo(NOTHING))["connect_timeout"]
+        return int(str(each)) * self._hosts
+
     def took(self, connection: Connection) -> int:
         """Return the place of the host that a connection is to; it is tried first from now on."""
         if self._hosts > 1:

@@ -145,8 +145,7 @@ class PostgresStore:
         """
         me, address, clock = new_name(), Address(url), ServerTime()
         link = Link(address, patience_s=0.0)
-        words = f"The journal {address.shown} gives no answer yet; midstream waits for it."
-        slow = threading.Timer(WORD_AFTER_S, complain, (words,))
+        slow = threading.Timer(WORD_AFTER_S, lambda: complain(_waited_for(address)))
         slow.daemon = True
         slow.start()
         try:
@@ -552,6 +551,13 @@ class PostgresStore:
             letting_go = partial(leases.release, run=None, me=self._me, due_at=0.0)
             self._writer.close(last=letting_go if is_leaving else None)
             self._heart.close(last=self._life.end if is_leaving else None)
+
+
+def _waited_for(address: Address) -> str:
+    return (
+        f"The journal {address.shown} gives no answer yet; midstream waits up to {address.connect_s} s"
+        " for it (connect_timeout in its address)."
+    )
 
 
 def _one_by_one(link: Link, group: list[Job[Link, Any]], *, is_writing: bool = False) -> None:
