@@ -101,7 +101,7 @@ def _changed(options: Options, key: str, value: str | None) -> int:
 @config.command("edit")
 @takes(*RUNS)
 def edit_command(options: Options) -> int:
-    """Open your own application.json in $EDITOR; what does not fit is said before it is kept."""
+    """Open your own application.json in $EDITOR. What does not fit is said before it is kept."""
     # A copy is edited. It takes the file's place once the reader has nothing against it, or its person
     # says so in spite of that; else it stays where it is, and the file as it was.
     settings = _settings(options)

@@ -45,7 +45,7 @@ def journal() -> None:
 @click.argument("target", metavar="TO")
 @takes(*JSON)
 def copy(options: Options, source: str, target: str) -> int:
-    """Copy all runs of a journal into another: each a file, or postgresql://user@host/database.
+    """Copy all runs of a journal into another. Each is a file, or postgresql://user@host/database.
 
     Nothing of FROM is changed. Begun again it goes on: only what is missing there is added.
     """
@@ -85,7 +85,7 @@ def copy(options: Options, source: str, target: str) -> int:
 @click.option("--dry-run", is_flag=True, help="Say which, and change nothing.")
 @takes(*JSON)
 def prune(options: Options, days: float, archive: str | None, dry_run: bool) -> int:
-    """Delete runs that ended long ago, once they are in an archive where one is named."""
+    """Delete runs that ended long ago. Where an archive is named they are in it first."""
     before = time.time() - days * _DAY_S
     place = None if archive is None else _journal_at(archive)
     if place is not None:

@@ -39,7 +39,7 @@ def mcp(context: click.Context, options: Options) -> int:
 @mcp.command("list")
 @takes(*RUNS)
 def list_command(options: Options) -> int:
-    """List the MCP servers of your settings and what a trusted workspace proposes."""
+    """List your MCP servers and those a trusted workspace proposes."""
     return _listed(options)
 
 
@@ -70,7 +70,7 @@ def _listed(options: Options) -> int:
 @click.argument("name")
 @takes(*RUNS)
 def approve_command(options: Options, name: str) -> int:
-    """Look at a server, its command and its tools, and approve exactly that."""
+    """Look at a server's command and tools, and approve just these."""
     if not (is_terminal(STDIN) and is_terminal(STDOUT)):
         raise UserMistake(
             "Approving an MCP server needs a person at a terminal.",
@@ -104,7 +104,7 @@ async def _approved(made: "Approvals", name: str) -> int:
 @click.argument("name")
 @takes(*RUNS)
 def forget_command(options: Options, name: str) -> int:
-    """Take an approval back: the server's tools are not offered any more."""
+    """Take an approval back. The server's tools are not offered any more."""
 
     async def work(made: "Approvals") -> int:
         say(await made.forget(name))

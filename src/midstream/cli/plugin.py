@@ -47,7 +47,7 @@ def plugin(context: click.Context, options: Options) -> int:
 @plugin.command("list")
 @takes(*JSON)
 def list_command(options: Options) -> int:
-    """List your plugins: how each stands, what it brings and where it came from."""
+    """List your plugins, how each stands and what it brings."""
     return _listed(options)
 
 
@@ -84,7 +84,7 @@ def _words(row: dict[str, str]) -> str:
 @click.argument("source", metavar="FOLDER|URL")
 @takes(*JSON)
 def add(options: Options, source: str) -> int:
-    """Take a plugin from a folder or a git repository, look at it, and trust it as it stands.
+    """Take a plugin from a folder or a git repository, and trust it. It is shown first.
 
     URL begins with https://, ssh://, file:// or git@; #BRANCH or #TAG behind it names a commit. What was
     taken stays as it is until you add it again.
