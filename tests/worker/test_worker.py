@@ -307,7 +307,9 @@ async def test_a_folder_that_nobody_has_trusted_is_refused_and_left_alone(folder
 
         [seen] = await store.workers()
         assert "is not trusted" in seen.refuses[str(folder)]
-        assert len(one.log.of("refused")) == 1
+        [refused] = one.log.of("refused")
+        assert f"midstream trust --workspace {folder}" in refused
+        assert "--trust-workspace" not in refused
         assert await store.owner_of(id) == ""
         assert await offered(store) == [id]
 

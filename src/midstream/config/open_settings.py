@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from midstream.config.directories import OTHERS_FOLDER
 from midstream.config.manager import ConfigManager
@@ -98,6 +99,12 @@ def read_untrusted(config: ConfigManager) -> None:
         config.trust(session_grant(status))
 
 
+_WAYS: Final = (
+    "--trust-workspace (in a program trust=True); "
+    "--no-trust-workspace (trust=False) leaves it alone"
+)
+
+
 def require_trust(config: ConfigManager, *, is_needed: bool = False) -> None:
     """Return unless the workspace has files of its own that nobody has trusted.
 
@@ -114,7 +121,7 @@ def require_trust(config: ConfigManager, *, is_needed: bool = False) -> None:
     acting = [file.name for file in status.files if not only_speaks(file.name)]
     names = ", ".join(acting[:5])
     more = f" and {len(acting) - 5} more" if len(acting) > 5 else ""
-    ways = "--trust-workspace" + ("" if is_needed else "; --no-trust-workspace leaves it alone")
+    ways = "--trust-workspace" if is_needed else _WAYS
     raise NotTrusted(
         f"The workspace's .midstream/ is not trusted ({names}{more}).",
         hint=f"Look at it and trust it with: midstream trust. For this time alone: {ways}.",

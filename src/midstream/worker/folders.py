@@ -7,6 +7,7 @@ there is not used, and a run that would need it is refused. A run of a repositor
 
 import asyncio
 import os
+import shlex
 import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -148,7 +149,11 @@ class Folders:
             require_trust(config)
         except NotTrusted as error:
             if trusts is None:
-                raise
+                raise NotTrusted(
+                    error.what,
+                    hint="Look at it and trust it on this machine, as the worker's user: "
+                    f"midstream trust --workspace {shlex.quote(str(folder))}",
+                ) from None
             raise NotTrusted(
                 f"{error.what} It is that of a repository this worker was not told to trust.",
                 hint="midstream worker --trust-repositories URL, or a pattern of several.",
