@@ -332,6 +332,18 @@ async def test_a_provider_whose_library_is_missing_names_the_extra(
     assert error.hint == f"Run: pip install 'midstream[{extra}]'"
 
 
+async def test_a_library_that_the_extra_does_not_bring_is_named_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+
+    error = await fails(client_of(refused_url()), model="bedrock:anthropic.claude")
+
+    assert "not installed (boto3)" in str(error)
+    assert isinstance(error, UserMistake)
+    assert error.hint == "Run: pip install 'pydantic-ai-slim[bedrock]'"
+
+
 @pytest.mark.parametrize("is_installed", [True, False])
 async def test_a_provider_nobody_knows_is_the_users_to_mend(
     monkeypatch: pytest.MonkeyPatch, is_installed: bool

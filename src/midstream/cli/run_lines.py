@@ -11,7 +11,7 @@ import msgspec
 from midstream.app.run_sentences import begun_with
 from midstream.cli.output import FAILED, FINISHED, PARKED
 from midstream.core.costs import costs, in_words, mark_of
-from midstream.core.events import FileWritten
+from midstream.core.events import FileWritten, RunFailed
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.routing import as_typed
@@ -157,6 +157,8 @@ def shown_lines(shown: Shown, *, now: float) -> list[str]:
     mark = mark_of(total)
     tokens = f"{mark}{total.input_tokens} tokens in{cached}, {mark}{total.output_tokens} out"
     rows.append(("cost", f"{in_words(total)}, {total.requests} requests, {tokens}"))
+    failed = (fact.event.hint for fact in shown.facts if isinstance(fact.event, RunFailed))
+    rows += [("to do", hint) for hint in failed if hint]
     if run.output is not None:
         rows.append(("output", _short(run.output)))
     if kept.parent:

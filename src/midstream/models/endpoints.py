@@ -258,7 +258,8 @@ def require_key(name: str, environ: Mapping[str, str]) -> None:
         names = " or ".join(key_names(provider_of(name)))
         raise UserMistake(
             f"The model {name} cannot be used: {names} is not set.",
-            hint="Set it, or use --model offline, which is no LLM.",
+            hint="Set it, or use the model offline, which is no LLM: --model offline, or in a program "
+            'model="offline".',
         )
 
 

@@ -185,14 +185,13 @@ def _missing_extra(name: str, error: ImportError) -> UserMistake:
     """Return the error for a provider whose library is not installed."""
     provider = provider_of(name)
     install = f"'midstream[{_EXTRAS.get(provider, _OTHERS)}]'"
-    if (
-        error.name is not None
-        and not error.name.startswith("pydantic_ai")
-        and provider not in _EXTRAS
-    ):
+    # pydantic-ai tells of a provider's library in words of its own; what was missing is behind them.
+    missing = error.name or getattr(error.__cause__, "name", None) or "unknown"
+    package = missing.partition(".")[0]
+    if package not in ("pydantic_ai", "openai", "unknown") and provider not in _EXTRAS:
         install = f"'pydantic-ai-slim[{provider}]'"
     return UserMistake(
-        f"The model {name} needs a library that is not installed ({error.name or 'unknown'}).",
+        f"The model {name} needs a library that is not installed ({missing}).",
         hint=f"Run: pip install {install}",
     )
 
