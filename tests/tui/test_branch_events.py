@@ -207,6 +207,26 @@ def test_they_go_on_together_where_they_were() -> None:
     assert told.endswith("▶ left, right, third  go on\n")
 
 
+def test_branches_that_begin_anew_are_halted_like_those_that_had_their_names() -> None:
+    again = flow(
+        State(name="start", parallel=("left", "right")),
+        *(state(name, "dude") for name in ("left", "right")),
+        state("resume", "critic", next="start"),
+    )
+    run, facts = tell(again, says("hurry"), replies("I will."))
+    renderer = reader()
+    read(renderer, *facts)
+    for name in ("left", "right"):
+        renderer.live.hears("r", TextDelta(agent="dude", text="It is", branch=name))
+
+    told = read(renderer, *go(run, Halt())[1])
+
+    assert told == (
+        "▌ left ▌ dude\nIt is\n▌ [interrupted]\n▌ right ▌ dude\nIt is\n▌ [interrupted]\n"
+        "⏹ interrupted · left, right: dude cut off · waiting for your words\n"
+    )
+
+
 def test_a_bare_stop_says_that_it_waits_and_the_words_after_it_are_no_second_halt() -> None:
     run, renderer = halted()
     run, facts = go(run, Halt())

@@ -233,10 +233,9 @@ class RunMemory(msgspec.Struct, kw_only=True, eq=False):
         return [*labelled(self.label(branch), lines)]
 
     def begin(self, fact: e.BranchStarted) -> None:
-        """Remember a branch that begins."""
+        """Remember a branch that begins, and nothing of one before it that had its name."""
         path = f"{fact.branch}/{fact.name}".lstrip("/")
-        place = self.place(path)
-        place.about, place.since = about(fact.input, fact.variables), self.at
+        self.places[path] = Place(about=about(fact.input, fact.variables), since=self.at)
         if not fact.call_id:  # Tasks that were handed on end with their calls: nothing joins them.
             self._around(path).here[fact.name] = False
         task = fact.input if fact.call_id and isinstance(fact.input, str) else ""
