@@ -101,6 +101,17 @@ def test_a_branch_that_failed_says_why_once_and_so_does_the_run() -> None:
     assert told.endswith("✗ failed in start: The branch left of 'start' failed: the line is dead\n")
 
 
+def test_a_run_that_fails_over_a_branch_says_what_it_took_as_one_that_fails_by_itself() -> None:
+    run, facts = tell(reviews("left", "right"))
+    renderer = reader()
+    read(renderer, *facts)
+    told = read(renderer, *go(run, within("left", fails("the line is dead")))[1], at=65.0)
+
+    assert told.endswith(
+        "✗ failed in start  after 1 min 5 s\n  The branch left of 'start' failed: the line is dead\n"
+    )
+
+
 def test_a_run_that_is_stopped_says_so_once_for_all_its_branches() -> None:
     told = story(reviews("left", "right"), Stop(reason="bye"))
 

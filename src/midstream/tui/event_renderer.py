@@ -363,9 +363,12 @@ def _ended(of: RunMemory, fact: e.RunFinished | e.RunFailed | e.RunStopped) -> l
     match fact:
         case e.RunFailed():
             where = f"failed in {fact.state}" if fact.state else "failed"
+            head = Line(((BOLD, where), used), "✗ ", FAILED)
             if told and told == fact.error:
-                return [Line(((BOLD, where), used), "✗ ", FAILED)]
+                return [head]
             found = lines_of(f"{where}: {fact.error}", mark="✗ ", mark_style=FAILED)
+            if spent:
+                found = [head, *lines_of(fact.error, mark="  ")]
             return [*found, *(lines_of(fact.hint, mark="  ") if fact.hint else [])]
         case _ if of.is_chat:
             return []
