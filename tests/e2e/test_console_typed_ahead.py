@@ -45,6 +45,23 @@ def test_what_was_not_sent_stays_to_be_sent(tmp_path: Path) -> None:
         assert [each["content"] for each in server.requests[0]["messages"][1:]] == ["hello"]
 
 
+def test_several_lines_pasted_ahead_are_one_text_that_waits(tmp_path: Path) -> None:
+    with (
+        OpenAIServer([Reply(text="Hello there.")]) as server,
+        console(tmp_path, *MODEL, server=server, program=held(tmp_path)) as screen,
+    ):
+        screen.type("one\rtwo\rthree\r")
+        (tmp_path / "held").touch()
+        screen.wait_for("three")
+        screen.wait_for("⏎ sends to dude")
+        assert server.requests == []
+        screen.type("\r")
+        screen.wait_for("Hello there.")
+        assert [each["content"] for each in server.requests[0]["messages"][1:]] == [
+            "one\ntwo\nthree"
+        ]
+
+
 def test_a_line_is_no_answer_to_a_question_that_it_did_not_see(tmp_path: Path) -> None:
     ask = Call(name="request_users_input", arguments={"question": "Which way?"})
     with OpenAIServer([Reply(calls=(ask,))]) as server:
@@ -79,7 +96,9 @@ def keys_of(data: str, *, may_send: bool, ahead: int) -> str:
     [
         ("\n", "", ""),
         ("a\n", "a\r", "a"),
-        ("a\n\nb\nc", "a\rb\rc", "a\n\nb\nc"),
+        ("\n\na\nb", "a\rb", "\n\na\nb"),
+        ("a\n\nb\nc", "a\n\nb\nc", "a\n\nb\nc"),
+        ("a\nb\n\n", "a\nb", "a\nb"),
         ("é\n", "é\r", "é"),
     ],
 )
@@ -89,6 +108,15 @@ def test_enter_typed_ahead_sends_what_stands_before_it_alone(
     size = len(data.encode())
     assert keys_of(data, may_send=True, ahead=size) == sent
     assert keys_of(data, may_send=False, ahead=size) == kept
+
+
+def test_a_paste_that_was_read_in_pieces_is_one_text() -> None:
+    heard: list[KeyPress] = []
+    parser = KeyParser(heard.append)
+    parser.expect(8, lambda: True)
+    for piece in ("a\nb\n", "c\n", "d\n", "e\n"):
+        parser.feed(piece)
+    assert "".join(each.data for each in heard) == "a\nb\nc\nde\n"
 
 
 def test_a_new_line_typed_later_is_one() -> None:

@@ -59,15 +59,16 @@ class KeyParser(Vt100Parser):
         self._clock = clock
         self._sequences = Sequences()
         self.is_alone = self.is_quiet = False
-        self._ahead = 0
+        self._ahead = self._lines_ahead = 0
         self._may_send: Callable[[], bool] = lambda: False
 
     def expect(self, ahead: int, may_send: Callable[[], bool]) -> None:
         """Know how many bytes come first that were typed before there were keys: Enter is a new line there.
 
         It sends the line before it all the same, where `may_send` says so then. Alone it does nothing.
+        Several lines are a paste, which no terminal could mark yet: one text, that is not sent.
         """
-        self._ahead, self._may_send = ahead, may_send
+        self._ahead, self._lines_ahead, self._may_send = ahead, 0, may_send
 
     def reset(self, request: bool = False) -> None:
         """Begin anew."""
@@ -79,7 +80,11 @@ class KeyParser(Vt100Parser):
         """Take a piece of input. The beginning of a sequence at its end waits for the next, or `flush`."""
         if is_ahead := self._ahead > 0:
             self._ahead -= len(data.encode("utf-8", "replace"))
-            data = _as_sent(data) if self._may_send() else data.rstrip("\n")
+            self._lines_ahead += sum(bool(line.strip()) for line in data.split("\n")[:-1])
+            if self._lines_ahead <= 1 and self._may_send():
+                data = _as_sent(data)
+            elif self._ahead <= 0:
+                data = data.rstrip("\n")
         self.is_quiet = self._sequences.heard(data, self._clock())
         if self._in_bracketed_paste:
             self.is_alone = False
