@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from midstream._version import __version__
 from midstream.app.assembly import Options
 from midstream.cli.journal import Journal, with_journal
 from midstream.cli.options import JSON, takes
@@ -257,40 +256,20 @@ def export(
         return _send(options, run, otlp, content)
     if content:
         raise UserMistake("--content goes with --otlp.", hint="A file holds all words anyway.")
-    from midstream.runtime.engine import run_file
-    from midstream.runtime.engine.run_repository import MARKDOWN, write_markdown
+    from midstream.runtime.engine.run_file import exported
+    from midstream.runtime.engine.run_repository import exported_words, made_by, write_run
 
-    if file is not None and file.suffix == MARKDOWN:
-        if with_files:
-            raise UserMistake(
-                "--with-files goes with the facts.",
-                hint=f"Name a file that does not end in {MARKDOWN}.",
-            )
-        to = file
+    async def work(journal: Journal) -> tuple[str, tuple[bytes, ...]]:
+        store, id = journal.store, (await found(journal.store, run)).id
+        if file is not None:
+            return await write_run(store, id, file, with_files=with_files), ()
+        made = await exported(store, id, made_by=made_by(), with_files=with_files)
+        return exported_words(id, made, "is written"), made.lines
 
-        async def written(journal: Journal) -> str:
-            return await write_markdown(journal.store, (await found(journal.store, run)).id, to)
-
-        _note(options, with_journal(options, written))
-        return FINISHED
-
-    async def work(journal: Journal) -> tuple[str, run_file.Exported]:
-        id = (await found(journal.store, run)).id
-        made_by = f"midstream {__version__}"
-        return id, await run_file.exported(
-            journal.store, id, made_by=made_by, with_files=with_files
-        )
-
-    id, made = with_journal(options, work)
-    if file is None:
-        for line in made.lines:
-            write_out(line.decode(), is_exact=True)
-    else:
-        run_file.write_new(file, made.lines)
-    if made.missing:
-        _note(options, f"The contents of {made.missing} files are not kept any more.")
-    holds = "It holds all that the run read and said: check it before you share it."
-    _note(options, f"Exported run {id}. {holds}")
+    words, lines = with_journal(options, work)
+    for line in lines:
+        write_out(line.decode(), is_exact=True)
+    _note(options, words)
     return FINISHED
 
 

@@ -10,11 +10,12 @@ import msgspec
 
 from midstream.config.directories import user_state_dir
 from midstream.config.private_files import make_private
+from midstream.core.costs import counted
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.redo import WayForward, again_words, redo, undo
-from midstream.runtime.engine.run_file import exported, write_new
+from midstream.runtime.engine.run_file import Exported, exported, write_new
 from midstream.runtime.engine.run_files import Returned, changed_files, put_back
 from midstream.runtime.engine.time_travel import Fork, fork, whole_facts
 from midstream.runtime.file_watch import written_so_far
@@ -27,7 +28,7 @@ from midstream.views.side_effects import ChangedFile, in_words, short_path
 from midstream.views.transcript import markdown_of
 from midstream.views.turns import Turn, turns_of
 
-MARKDOWN: Final = ".md"
+_MARKDOWN: Final = ".md"
 """How the name of a file ends to which a run is written for people."""
 
 
@@ -38,13 +39,45 @@ class Travelled(msgspec.Struct, frozen=True, kw_only=True):
     told: tuple[str, ...] = ()
 
 
-async def write_markdown(store: Store, id: str, path: Path) -> str:
-    """Write a run to a new file, for a person to read, and return what is said of it.
+async def write_run(store: Store, id: str, path: Path, *, with_files: bool = False) -> str:
+    """Write a run to a new file, and return what is said of it.
+
+    A name that ends in `.md` gets what a person reads, any other the facts; `with_files` adds the contents
+    of files to these.
 
     Raises:
-        UserMistake: the file is there already.
+        UserMistake: the file is there already, or contents are wanted beside what a person reads.
         WorldTrouble: it cannot be written.
     """
+    if path.suffix == _MARKDOWN:
+        if with_files:
+            raise UserMistake(
+                "--with-files goes with the facts.",
+                hint=f"Name a file that does not end in {_MARKDOWN}.",
+            )
+        return await _write_markdown(store, id, path)
+    made = await exported(store, id, made_by=made_by(), with_files=with_files)
+    await in_thread(partial(write_new, path, made.lines))
+    return exported_words(id, made, f"is in {path}")
+
+
+def exported_words(id: str, made: Exported, where: str) -> str:
+    """Return what is said of a run whose facts are written; `where` is a sentence's middle."""
+    some = f" The contents of {counted(made.missing, 'file')} are not kept any more."
+    return (
+        f"Run {id} {where}, all {counted(made.facts, 'fact')} of it.{some if made.missing else ''} "
+        "It holds all that the run read and said: check it before you share it."
+    )
+
+
+def made_by() -> str:
+    """Return who writes a file of a run, as it stands there."""
+    from midstream._version import __version__
+
+    return f"midstream {__version__}"
+
+
+async def _write_markdown(store: Store, id: str, path: Path) -> str:
     facts = await store.read(id)
     differences = {
         f"{each.diff.path} +{each.diff.added} -{each.diff.removed}": each.diff.diff
@@ -124,28 +157,19 @@ class WorkspaceRuns:
     async def export(self, id: str, file: str) -> str:
         """Write a run as one file; return where it is, in words.
 
-        A name that ends in `.md` gets what a person reads, any other the facts. "" is a file named by
-        the run's id in the folder of state: nothing comes into a repository that nobody asked for.
+        See `write_run`. "" is a file named by the run's id in the folder of state: nothing comes into
+        a repository that nobody asked for.
 
         Raises:
             UserMistake: the file is there already.
             WorldTrouble: it cannot be written.
         """
-        from midstream._version import __version__
-
         path = _named(self._engine.world.workspace, file)
         if not file:
             folder = user_state_dir(os.environ) / "exports"
             await in_thread(partial(make_private, folder))
             path = folder / f"{id}.jsonl"
-        if path.suffix == MARKDOWN:
-            return await write_markdown(self._engine.store, id, path)
-        made = await exported(self._engine.store, id, made_by=f"midstream {__version__}")
-        await in_thread(partial(write_new, path, made.lines))
-        return (
-            f"Run {id} is in {path}, all {made.facts} facts of it. It holds all that the run read and "
-            "said: look through it before you give it away."
-        )
+        return await write_run(self._engine.store, id, path)
 
     async def changes(self, id: str, run: Run | None = None) -> tuple[ChangedFile, ...]:
         """Return what a run has made of files; see `changed_files`.
