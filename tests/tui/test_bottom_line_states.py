@@ -7,7 +7,7 @@ from fake_session import FakeSession, asked
 from midstream.app.ui import Status
 from midstream.core.question import Question
 from midstream.tui.cards import OF_A_CALL
-from midstream.tui.dialog import Dialog, Mark
+from midstream.tui.dialog import Dialog, Mark, Writing
 from midstream.tui.editor import Editor
 from midstream.tui.frame_rows import Screen, bottom_for
 from midstream.tui.line_history import history_in
@@ -154,7 +154,7 @@ STATES: list[tuple[str, Status, tuple[Question, ...], str, dict[str, object], st
         BUSY,
         (APPROVAL,),
         "",
-        {"noting": "q1"},
+        {"over": Writing("q1", "note")},
         "⏎ refuses with this note · Esc goes back",
     ),
     (
@@ -162,7 +162,7 @@ STATES: list[tuple[str, Status, tuple[Question, ...], str, dict[str, object], st
         BUSY,
         (APPROVAL,),
         "",
-        {"editing": "q1"},
+        {"over": Writing("q1", "command")},
         "type a command · Esc goes back",
     ),
     (
@@ -170,7 +170,7 @@ STATES: list[tuple[str, Status, tuple[Question, ...], str, dict[str, object], st
         BUSY,
         (APPROVAL,),
         "ls",
-        {"editing": "q1"},
+        {"over": Writing("q1", "command")},
         "⏎ runs this instead, once · Esc goes back",
     ),
     (
@@ -212,7 +212,6 @@ def test_the_bottom_line_is_true_in_every_state(
     screen = Screen(
         status=status,
         questions=questions,
-        focus=focus,
         route=lambda text, seen: session.route(text, seen=seen, focused=focus),
         above=[],
         drawn=drawn,
@@ -224,7 +223,7 @@ def test_the_bottom_line_is_true_in_every_state(
         completions=lambda before: (),
     )
     editor.buffer.text = text
-    made = Dialog(**{"focus": screen.focus, **dialog})  # type: ignore[arg-type]
+    made = Dialog(**{"focus": focus, **dialog})  # type: ignore[arg-type]
 
     row = bottom_for(screen, made, editor)
 

@@ -16,6 +16,7 @@ from midstream.core.routing import is_command
 from midstream.language.errors import UserMistake
 from midstream.safety.sanitize import scrubbed
 from midstream.tui.cards import choices_for
+from midstream.tui.dialog import Writing
 from midstream.tui.prompt import Prompt, now
 
 REFUSING: Final = ("n", "w")
@@ -43,13 +44,13 @@ def decide(at: Prompt, key: str) -> None:
     if approval is None:
         return
     if key == "e":
-        at.dialog.edits_plan = approval.about == "plan"
-        text = shown_of(approval) if at.dialog.edits_plan else approval.command
+        is_plan = approval.about == "plan"
+        text = shown_of(approval) if is_plan else approval.command
         if text:
-            at.dialog.editing = approval.id
+            at.dialog.over = Writing(approval.id, "plan" if is_plan else "command")
             at.editor.buffer.insert_text(scrubbed(text))
     elif key == "w":
-        at.dialog.noting = approval.id
+        at.dialog.over = Writing(approval.id, "note")
     else:
         mode: Onwards = "auto" if key == "a" else "ask"
         _approve(at, approval.id, Decision(granted=key in "yra", for_run=key == "r", mode=mode))
@@ -82,15 +83,14 @@ def enter(at: Prompt, *, alone: bool, quiet: bool) -> bool:
     A changed command is a yes, so only a key that came `alone` sends it, and where it was `quiet`:
     a paste never does.
     """
-    text = at.editor.buffer.text
-    if at.dialog.editing:
-        if alone and quiet and at.has_paused() and text.strip():
-            _run_instead(at)
-        return True
-    if at.dialog.noting and not is_command(text):
-        _refuse(at)
-        return True
-    return _take_marked(at, alone=alone, quiet=quiet)
+    text, over = at.editor.buffer.text, at.dialog.over
+    if not isinstance(over, Writing) or (over.what == "note" and is_command(text)):
+        return _take_marked(at, alone=alone, quiet=quiet)
+    if over.what == "note":
+        _refuse(at, over.question)
+    elif alone and quiet and at.has_paused() and text.strip():
+        _run_instead(at, over)
+    return True
 
 
 def _take_marked(at: Prompt, *, alone: bool, quiet: bool) -> bool:
@@ -108,8 +108,8 @@ def _take_marked(at: Prompt, *, alone: bool, quiet: bool) -> bool:
     return True
 
 
-def _refuse(at: Prompt) -> None:
-    question, at.dialog.noting = at.dialog.noting, ""
+def _refuse(at: Prompt, question: str) -> None:
+    at.dialog.over = None
     if _is_open(at, question):
         _approve(at, question, Decision(granted=False, note=at.editor.take().text))
     else:
@@ -117,13 +117,14 @@ def _refuse(at: Prompt) -> None:
         at.scrollback.say(words, kind="note")
 
 
-def _run_instead(at: Prompt) -> None:
-    if at.dialog.edits_plan and _is_open(at, at.dialog.editing):
-        _change_plan(at)
+def _run_instead(at: Prompt, changed: Writing) -> None:
+    is_open = _is_open(at, changed.question)
+    if changed.what == "plan" and is_open:
+        _change_plan(at, changed.question)
         return
-    question, at.dialog.editing = at.dialog.editing, ""
+    at.dialog.over = None
     line = at.editor.take()
-    if not _is_open(at, question):
+    if not is_open:
         at.editor.offer(line.text)
         words = "That call is closed already; Up brings back what you wrote."
         at.scrollback.say(words, kind="note")
@@ -135,17 +136,17 @@ def _run_instead(at: Prompt) -> None:
             kind="warning",
         )
     else:
-        _approve(at, question, Decision(granted=True, edited={COMMAND: line.text}))
+        _approve(at, changed.question, Decision(granted=True, edited={COMMAND: line.text}))
 
 
-def _change_plan(at: Prompt) -> None:
+def _change_plan(at: Prompt, question: str) -> None:
     """Have the card show the plan as the person wrote it; a yes to that is a key of its own."""
     try:
         plan = rewritten(at.editor.unfolded())
     except UserMistake as mistake:
         at.scrollback.say(str(mistake), kind="warning")
         return
-    question, at.dialog.editing = at.dialog.editing, ""
+    at.dialog.over = None
     at.editor.take()
     edited = {"title": plan.title, "steps": list(plan.steps)}
     _approve(at, question, Decision(granted=True, edited=edited))

@@ -84,8 +84,7 @@ def next_question(at: Prompt) -> None:
 
 def _asked(at: Prompt) -> Question | None:
     """Return the marked question, if its list or form may have keys now."""
-    is_taken = at.dialog.noting or at.dialog.editing or at.dialog.unclear is not None
-    return None if is_taken else at.dialog.asked(at.session.open_questions())
+    return None if at.dialog.over is not None else at.dialog.asked(at.session.open_questions())
 
 
 def enter_marked(at: Prompt, *, alone: bool, quiet: bool) -> bool:

@@ -181,7 +181,7 @@ class Delivery:
     def _ask_whether(self, line: Typed, question: str, *, is_echoed: bool) -> None:
         """Let one key say whether a line is the answer to a question that came up under it."""
         if self._bring_back(line):
-            self._dialog.unclear = UnclearLine(line, question, is_echoed)
+            self._dialog.over = UnclearLine(line, question, is_echoed)
         else:
             text = "A question came before your last line was sent; Up on an empty line"
             self._scrollback.say(f"{text} brings it back.", kind="warning")

@@ -1,7 +1,7 @@
 """What stands open over the editor, and what a line or a key pressed now is about. No IO."""
 
 from collections.abc import Hashable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -22,6 +22,13 @@ class UnclearLine(msgspec.Struct, eq=False):
     is_echoed: bool
 
 
+class Writing(msgspec.Struct, eq=False):
+    """What is typed is for an approval: why not, or its command or plan as it should be."""
+
+    question: str
+    what: Literal["note", "command", "plan"]
+
+
 class Mark(msgspec.Struct, kw_only=True, eq=False):
     """A choice of an approval that an arrow marked, by its letter. It belongs to that `question` alone."""
 
@@ -32,8 +39,7 @@ class Mark(msgspec.Struct, kw_only=True, eq=False):
 class Dialog(msgspec.Struct, kw_only=True):
     """The marked question and what is asked of the person. Times are the loop's, in seconds.
 
-    `focus` is the marked question's id, `noting` that of the approval a note is typed for and `editing`
-    that of the one whose command, or where it `edits_plan` whose plan, is being changed, "" for none.
+    `focus` is the marked question's id, "" for none, and `over` what a line is for that is not for a run.
     `answering` holds the lists and forms of the questions. `recalled` is the line that was taken back and
     stands in the editor, `begun_at` when the line there was begun. `turns` is the open list of earlier
     turns. `outlived` is the workflow that ended before the line was sent, "" for none. `drawn` are the
@@ -45,10 +51,7 @@ class Dialog(msgspec.Struct, kw_only=True):
     """
 
     focus: str = ""
-    noting: str = ""
-    editing: str = ""
-    edits_plan: bool = False
-    unclear: UnclearLine | None = None
+    over: UnclearLine | Writing | None = None
     mark: Mark | None = None
     was_marked: Mark | None = None
     leave_offered: bool = False
@@ -86,12 +89,8 @@ class Dialog(msgspec.Struct, kw_only=True):
         ids = [question.id for question in questions]
         if self.focus not in ids:
             self.focus = ids[0] if ids else ""
-        if self.noting not in ids:
-            self.noting = ""
-        if self.editing not in ids:
-            self.editing = ""
-        if self.unclear is not None and self.unclear.question not in ids:
-            self.unclear = None  # Nobody asks any more: Enter sends the line as it stands.
+        if self.over is not None and self.over.question not in ids:
+            self.over = None  # Nobody asks any more: Enter sends the line as it stands.
 
     def mark_next(self, questions: Sequence[Question]) -> None:
         """Mark the question after the marked one, the first after the last."""
@@ -112,8 +111,8 @@ class Dialog(msgspec.Struct, kw_only=True):
             self.mark = None
         else:
             self.outlived = ""
-        if self.unclear is not None and text != self.unclear.line.shown:
-            self.unclear = None
+        if isinstance(self.over, UnclearLine) and text != self.over.line.shown:
+            self.over = None
 
     def keep_turns_of(self, run: str, *, rests: bool) -> None:
         """Close the list of turns where another run is the active one, or something goes on there."""
@@ -124,10 +123,6 @@ class Dialog(msgspec.Struct, kw_only=True):
         """Return whether a key that comes now is none of those that typed the line: no paste's last."""
         return now - self.edited_at >= _PAUSE_S
 
-    def close(self) -> None:
-        """Close the note, the change and the choice about an unclear line; the line stays as it is."""
-        self.unclear, self.noting, self.editing = None, "", ""
-
     def covered(self) -> None:
         """Take note that the screen was another program's: what is drawn after it is drawn anew."""
         self.mark = None
@@ -136,9 +131,7 @@ class Dialog(msgspec.Struct, kw_only=True):
     @property
     def is_open(self) -> bool:
         """Return whether the line is for something that stands open over the editor."""
-        return bool(
-            self.unclear is not None or self.noting or self.editing or self.answering.filling
-        )
+        return self.over is not None or bool(self.answering.filling)
 
     def asked(self, questions: Sequence[Question]) -> Question | None:
         """Return the marked question if words answer it."""
@@ -165,7 +158,7 @@ class Dialog(msgspec.Struct, kw_only=True):
         approval = self.approval(questions)
         decidable = approval is not None and approval.id in drawn and _decides(approval)
         mark = self.marked(approval) and self.mark
-        others = (decidable, mark, self.unclear, self.turns, offer)
+        others = (decidable, mark, self.over, self.turns, offer)
         self.answering.on_screen.frame((*drawn, *filter(None, others)), now=now)
 
     def marked(self, approval: Question | None) -> str:
@@ -195,12 +188,15 @@ class Dialog(msgspec.Struct, kw_only=True):
         there before decides.
         """
         approval = self.approval(questions)
-        is_free = not (self.noting or self.editing or self.unclear is not None)
-        return approval is not None and is_free and self.is_fresh(_decides(approval), now=now)
+        return (
+            approval is not None
+            and self.over is None
+            and self.is_fresh(_decides(approval), now=now)
+        )
 
     def may_choose(self, *, now: float) -> bool:
         """Return whether the choice about an unclear line has been on the screen for a while."""
-        return self.unclear is not None and self.is_fresh(self.unclear, now=now)
+        return isinstance(self.over, UnclearLine) and self.is_fresh(self.over, now=now)
 
 
 def _decides(approval: Question) -> Hashable:

@@ -10,6 +10,7 @@ from midstream.core.routing import is_command
 from midstream.language.names import Policy
 from midstream.tui import approval_keys, card_keys
 from midstream.tui.completion import is_own
+from midstream.tui.dialog import UnclearLine
 from midstream.tui.editor import Typed
 from midstream.tui.frame_rows import chosen_by, may_queue
 from midstream.tui.prompt import Prompt, now
@@ -21,7 +22,7 @@ def send(at: Prompt, *, alone: bool, quiet: bool) -> None:
     `alone`: no other key came with this one; `quiet`: nor is it where it may be a piece of what the
     terminal says. Only what allows, spends or takes back asks for that.
     """
-    if at.dialog.unclear is not None:
+    if isinstance(at.dialog.over, UnclearLine):
         return
     if card_keys.enter_turns(at, alone=alone and quiet) or approval_keys.enter(
         at, alone=alone, quiet=quiet
@@ -125,8 +126,8 @@ def may_choose(at: Prompt, *, alone: bool) -> bool:
 
 def choose(at: Prompt, choice: str) -> None:
     """Send the unclear line as an answer (a) or a new instruction (n), or keep it (e)."""
-    unclear, at.dialog.unclear = at.dialog.unclear, None
-    if unclear is None or choice == "e":
+    unclear, at.dialog.over = at.dialog.over, None
+    if not isinstance(unclear, UnclearLine) or choice == "e":
         at.editor.touched()
         at.scrollback.redraw()
         return

@@ -16,7 +16,7 @@ from midstream.tui import cards
 from midstream.tui.bottom_line import ESC_STOPS, bottom_line
 from midstream.tui.choice_list import Choosing
 from midstream.tui.completion import is_own, words_of
-from midstream.tui.dialog import Dialog
+from midstream.tui.dialog import Dialog, UnclearLine, Writing
 from midstream.tui.editor import Editor, esc_in_vi
 from midstream.tui.event_lines import question_lines
 from midstream.tui.event_renderer import EventRenderer
@@ -41,7 +41,6 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
 
     status: Status
     questions: tuple[Question, ...]
-    focus: str
     route: Callable[[str, frozenset[str]], Route | None]
     above: list[Row]
     drawn: frozenset[str]
@@ -112,7 +111,6 @@ def look(
     return Screen(
         status=status,
         questions=questions,
-        focus=dialog.focus,
         route=lambda text, seen: session.route(words_of(text), seen=seen, focused=dialog.focus),
         above=above,
         drawn=drawn,
@@ -124,17 +122,20 @@ def look(
 
 def prompt_for(dialog: Dialog, *, width: int) -> str:
     """Return what stands before the line being typed."""
-    if dialog.noting:
-        return "why not? › " if width >= 30 else "why? "
-    if dialog.editing and dialog.edits_plan:
-        return "the plan › " if width >= 30 else "› "
-    if dialog.editing:
-        return "run instead › " if width >= 30 else "run "
+    if isinstance(dialog.over, Writing):
+        return _BEFORE[dialog.over.what][width < 30]
     if dialog.answering.filling:
         form = dialog.answering.form
         name = "" if form is None else "send it?" if form.field is None else form.field.name
         return f"{clipped(on_one_line(name), max(1, width // 3))} › "
     return "› "
+
+
+_BEFORE: Final = {
+    "note": ("why not? › ", "why? "),
+    "command": ("run instead › ", "run "),
+    "plan": ("the plan › ", "› "),
+}
 
 
 def bottom_for(
@@ -149,23 +150,10 @@ def bottom_for(
         hint = "⏎ takes the line · Ctrl-R further back · Ctrl-C leaves"
     elif dialog.leave_offered:
         hint = "Ctrl-C again leaves"
-    elif dialog.unclear is not None:
-        hint = cards.unclear_keys()
     elif dialog.turns is not None:
         hint = keys_for(screen.width)
-    elif dialog.noting:
-        hint = f"{send} refuses with this note · Esc goes back"
-        if is_command(editor.buffer.text):
-            hint = f"{send} runs the command · Esc goes back"
-    elif dialog.editing and dialog.edits_plan:
-        editor_key = called("edit_outside")
-        outside = f" · {editor_key}: your editor" if editor_key else ""
-        hint = f"{send} puts it on the card{outside} · Esc goes back"
-    elif dialog.editing:
-        runs = f"{send} runs this instead, once" if editor.buffer.text.strip() else "type a command"
-        hint = f"{runs} · Esc goes back"
     text = editor.buffer.text
-    hint = hint or dialog.news
+    hint = hint or _keys_over(dialog.over, text) or dialog.news
     if not hint and dialog.answering.filling:
         hint = _form_keys(dialog, text)
     seen = editor.seen
@@ -182,6 +170,25 @@ def bottom_for(
     esc = esc_in_vi(_esc(screen, dialog, text))
     status = msgspec.structs.replace(screen.status, mode=mode, enter=enter, tab=tab, busy=bool(esc))
     return bottom_line(status, width=screen.width, hint=hint, esc=esc)
+
+
+def _keys_over(over: UnclearLine | Writing | None, text: str) -> str:
+    """Return the keys of what stands open over the line, "" where nothing does."""
+    match over:
+        case None:
+            return ""
+        case UnclearLine():
+            return cards.unclear_keys()
+        case Writing(what="note"):
+            does = "runs the command" if is_command(text) else "refuses with this note"
+        case Writing(what="plan"):
+            key = called("edit_outside")
+            does = f"puts it on the card{f' · {key}: your editor' if key else ''}"
+        case Writing():
+            does = "runs this instead, once"
+            if not text.strip():
+                return "type a command · Esc goes back"
+    return f"{called('send')} {does} · Esc goes back"
 
 
 def may_queue(screen: Screen, dialog: Dialog, editor: Editor) -> bool:
@@ -359,8 +366,8 @@ def _own_rows(
 
 def _choice(dialog: Dialog, questions: Sequence[Question], width: int) -> list[Row]:
     """Return what asks about an unclear line, nothing if there is none."""
-    unclear = dialog.unclear
-    if unclear is None:
+    unclear = dialog.over
+    if not isinstance(unclear, UnclearLine):
         return []
     asked = next((q for q in questions if q.id == unclear.question), None)
     about = "a question that came meanwhile" if asked is None else cards.summary_of(asked)

@@ -26,6 +26,7 @@ from midstream.language.errors import MidstreamError
 from midstream.safety.sanitize import scrubbed
 from midstream.tui import approval_keys, card_keys, enter_keys
 from midstream.tui.cards import OF_A_CALL, OF_A_LINE, OF_A_PLAN
+from midstream.tui.dialog import Writing
 from midstream.tui.keymap import called, keys_text, table
 from midstream.tui.prompt import Prompt
 from midstream.tui.terminal_replies import is_alone, may_allow
@@ -166,15 +167,15 @@ def escape(at: Prompt) -> None:
     if card_keys.close_turns(at):
         at.scrollback.redraw()
         return
-    if at.dialog.editing:
+    if isinstance(at.dialog.over, Writing) and at.dialog.over.what != "note":
         at.editor.clear()
     if at.dialog.recalled and at.dialog.recalled == at.editor.buffer.text:
         at.editor.clear()
         at.scrollback.say("Withdrawn. The history still has it.", kind="note")
     elif card_keys.leave_card(at) or at.dialog.unmark():
         at.scrollback.redraw()
-    elif at.dialog.unclear is not None or at.dialog.noting or at.dialog.editing:
-        at.dialog.close()
+    elif at.dialog.over is not None:
+        at.dialog.over = None
         at.scrollback.redraw()
     elif at.own.is_running:
         at.own.stop()
@@ -192,7 +193,7 @@ def escape(at: Prompt) -> None:
 def interrupt(at: Prompt) -> None:
     """Clear the line; on an empty one stop the turn and offer to leave; then leave."""
     if not at.editor.is_empty:
-        at.dialog.close()
+        at.dialog.over = None
         at.editor.clear()
     elif at.own.is_running:
         at.own.stop()
@@ -201,7 +202,7 @@ def interrupt(at: Prompt) -> None:
     elif at.dialog.leave_offered:
         at.leaving.leave()
     else:
-        at.dialog.noting = at.dialog.editing = ""
+        at.dialog.over = None
         at.leaving.offer()
         if at.is_busy:
             _halt(at)

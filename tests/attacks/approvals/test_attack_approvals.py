@@ -43,6 +43,7 @@ from midstream.language.names import Subject
 from midstream.language.spec import ToolSpec
 from midstream.tui import approval_keys, card_keys, enter_keys
 from midstream.tui.cards import OF_A_CALL, OF_A_PLAN
+from midstream.tui.dialog import Writing
 from midstream.tui.interface import ConsoleInterface
 from midstream.tui.keys import handlers
 from midstream.tui.terminal_questions import QUIET_S
@@ -489,10 +490,12 @@ async def test_alt_enter_that_sends_runs_no_changed_command() -> None:
     question = asked(1, "rm", kind="approval")
     at.session.questions = [msgspec.structs.replace(question, command="rm -rf build")]
     await at.press("e", behind="")
-    assert at.dialog.editing == "q1"
+    assert isinstance(at.dialog.over, Writing)
+    assert at.dialog.over.what == "command"
 
     assert await at.press(ALT_ENTER, behind="") == []
-    assert at.dialog.editing == "q1"
+    assert isinstance(at.dialog.over, Writing)
+    assert at.dialog.over.what == "command"
 
 
 @table("pieces", [(ALT_ENTER,), ("\x1b", "\r"), (ALT_ENTER, ALT_ENTER), (ALT_ENTER, "\r")])
@@ -513,11 +516,12 @@ async def test_just_behind_esc_a_note_is_begun_and_no_change() -> None:
     question = asked(1, "rm", kind="approval")
     at.session.questions = [msgspec.structs.replace(question, command="rm -rf build")]
     await at.press("e")
-    assert not at.dialog.editing
+    assert at.dialog.over is None
 
     at.prompt.editor.clear()
     await at.press("w")
-    assert at.dialog.noting == "q1"
+    assert isinstance(at.dialog.over, Writing)
+    assert at.dialog.over.what == "note"
 
 
 @table(("about", "told"), [("", ["got 'blue' question=q1 new=False seen=['q1']"]), ("budget", [])])
