@@ -303,6 +303,7 @@ def test_a_form_whose_question_closes_while_nothing_is_typed_leaves_it_to_up(
     screen.wait_until(lambda s: editor_line(s) == "›")
     screen.type(UP)
     screen.wait_until(lambda s: editor_line(s) == "› kind=bug")
+    assert screen.text().count("#3 is closed") == 1, "it is said, and kept for Up, once"
 
 
 def test_an_answer_that_does_not_fit_as_a_whole_comes_back_into_the_form(screen: Screen) -> None:

@@ -182,16 +182,14 @@ def leave_closed(at: Prompt) -> None:
     What forms held that were left before that comes back with Up.
     """
     answering = at.dialog.answering
-    closed = [*answering.let_go]
-    answering.let_go.clear()
-    if answering.form is not None and answering.is_closed and at.editor.is_empty:
-        closed.append((answering.number(), answering.form.one_line()))
+    if answering.is_closed and at.editor.is_empty:
         answering.leave("")
-    for number, filled in closed:
-        if filled:
-            at.editor.offer(filled)
-            words = f"#{number} is closed. Up brings back what you had filled in."
-            at.scrollback.say(words, kind="note")
+        at.dialog.keep_to(at.session.open_questions())
+    for number, filled in answering.let_go:
+        at.editor.offer(filled)
+        words = f"#{number} is closed. Up brings back what you had filled in."
+        at.scrollback.say(words, kind="note")
+    answering.let_go.clear()
 
 
 def _do(at: Prompt, step: Step | None) -> bool:
