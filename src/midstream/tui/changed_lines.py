@@ -12,13 +12,13 @@ import msgspec
 from midstream.core.conversation import ToolCall
 from midstream.core.events import ToolCalled, ToolReturned
 from midstream.core.notices import FileChanged
+from midstream.tui.event_lines import RESULT_MARK
 from midstream.tui.keymap import called
 from midstream.tui.styled_lines import Fragment, Line
 from midstream.tui.themes import ACCENT, ADDED, ATTENTION, BOLD, MUTED, REMOVED
 from midstream.views.side_effects import ChangedFile
 
 MAX_ROWS: Final = 20
-MARK: Final = "  ┊ "
 _MARKED: Final = "4;"
 _MAX_PAIRED: Final = 60
 _MIN_SHARED: Final = 0.3
@@ -62,7 +62,10 @@ def change_lines(change: FileChanged, *, max_lines: int | None = MAX_ROWS) -> li
     """Return the difference of a file, under its name; at most so many lines, the rest counted."""
     counts = count_words(change.added, change.removed)
     heading: tuple[Fragment, ...] = ((BOLD, change.path), (MUTED, f"  {counts}"))
-    return [Line(heading, MARK, MUTED, MARK), *diff_lines(change.diff, max_lines=max_lines)]
+    return [
+        Line(heading, RESULT_MARK, MUTED, RESULT_MARK),
+        *diff_lines(change.diff, max_lines=max_lines),
+    ]
 
 
 def changed_lines(changes: Sequence[ChangedFile]) -> list[Line]:
@@ -92,7 +95,7 @@ def diff_lines(diff: str, *, max_lines: int | None = None) -> list[Line]:
         lines = lines[: max_lines - 1]
         word = f"+{left + 1:,} more lines" + (f" and {more.strip('[]+')}" if more else "")
         lines.append(f"[{word}: {called('show_last') or '/last'}]")
-    return [Line(fragments, MARK, MUTED, MARK) for fragments in _painted(lines)]
+    return [Line(fragments, RESULT_MARK, MUTED, RESULT_MARK) for fragments in _painted(lines)]
 
 
 def _painted(lines: Sequence[str]) -> Iterator[tuple[Fragment, ...]]:

@@ -41,10 +41,7 @@ Kind: TypeAlias = Literal["info", "note", "warning", "error"]
 SPEAKER: Final = "▌ "
 RESULT_MARK: Final = "  ┊ "
 _LABEL_CELLS: Final = 28
-_SHOWN: Final = 8
 _FIELDS: Final = 12
-_NAMED: Final = 4
-"""Branches that are named, not counted."""
 
 
 class Words(msgspec.Struct, frozen=True):
@@ -160,7 +157,7 @@ def question_lines(question: Question | e.QuestionAsked) -> list[Line]:
         text = "\n".join(text.split("\n")[2:])
     found += lines_of(text, mark="│ ", mark_style=style, rest="│ ")
     if question.why:
-        found += lines_of(question.why, style=MUTED, mark="│ ", mark_style=style, rest="│ ")
+        found += _behind_bar(question.why, style)
     for number, choice in enumerate(question.choices, 1):
         found += lines_of(
             choice, mark=f"│ {number} ", mark_style=style, rest="│ " + " " * (len(str(number)) + 1)

@@ -41,7 +41,7 @@ class Behind(msgspec.Struct, frozen=True):
     envelope: Envelope
 
 
-class InFull(msgspec.Struct, eq=False):
+class LongQuestion(msgspec.Struct, eq=False):
     """A question its card does not hold, whole. `stands`: the terminal was given all of it."""
 
     run: str
@@ -50,7 +50,7 @@ class InFull(msgspec.Struct, eq=False):
     stands: bool = False
 
 
-Entry: TypeAlias = Envelope | Behind | InFull | list[Block]
+Entry: TypeAlias = Envelope | Behind | LongQuestion | list[Block]
 
 
 class Scrollback:
@@ -74,13 +74,13 @@ class Scrollback:
         self._look = look
         self._draw = draw
         self._waiting: deque[Entry] = deque()
-        self._blocks: deque[Block | InFull] = deque()
+        self._blocks: deque[Block | LongQuestion] = deque()
         self._rows: deque[str] = deque()
         self._after: Envelope | None = None
         self._ready: list[str] = []
         self._ready_chars = 0
-        self._in_full: dict[str, InFull] = {}
-        self._ending: list[InFull] = []
+        self._in_full: dict[str, LongQuestion] = {}
+        self._ending: list[LongQuestion] = []
         """Those whose last row is ready."""
         self._frame_chars = _FRAME_CHARS
         self._left_out = 0
@@ -123,7 +123,7 @@ class Scrollback:
         for question, lines in wanted:
             found = known.get(question.id)
             if found is None:
-                found = InFull(run, question, lines)
+                found = LongQuestion(run, question, lines)
                 self.add(found)
             self._in_full[question.id] = found
 
@@ -168,7 +168,7 @@ class Scrollback:
             is_behind = isinstance(entry, Behind)
             if isinstance(entry, Behind):
                 entry = entry.envelope
-            if isinstance(entry, InFull):
+            if isinstance(entry, LongQuestion):
                 self._in_full.pop(entry.question.id, None)  # and so printed by a later frame
             elif isinstance(entry, Envelope) and not isinstance(entry.event, ToolProgress):
                 self._left_out += len(self._renderer.render(entry, is_behind=is_behind)) > 0
@@ -232,7 +232,7 @@ class Scrollback:
                 continue
             if self._blocks:
                 block = self._blocks.popleft()
-                if isinstance(block, InFull):
+                if isinstance(block, LongQuestion):
                     self._ending.append(block)
                     continue
                 self._lay(block)
@@ -252,7 +252,7 @@ class Scrollback:
             text = f"{self._left_out} lines left out: the output outran the terminal."
             self._blocks += own_words(text, "note")
             self._left_out = 0
-        if isinstance(entry, InFull):
+        if isinstance(entry, LongQuestion):
             self._renderer.printed(entry.run, entry.question)
             self._blocks += [*self._renderer.settle(), *entry.lines, entry]
             return
