@@ -36,7 +36,7 @@ from midstream.system.own_process import (
 if TYPE_CHECKING:
     from midstream.app.ai_coder_console import AICoderConsole
     from midstream.app.chats import GoesOn
-    from midstream.tui.own_status import Run
+    from midstream.tui.own_status import Runner
 
 
 def console(options: Options, *, mode: str | None) -> int:
@@ -90,7 +90,7 @@ async def _in_terminal(config: ConfigManager, options: Options) -> int:
         from midstream.config.hooks import HOOKS
         from midstream.tools.status_command import StatusCommand
 
-        def runner(command: str, is_boxed: bool) -> "Run":
+        def runner(command: str, is_boxed: bool) -> "Runner":
             box = made.sandbox if is_boxed else None
             return StatusCommand(
                 command=command,

@@ -49,8 +49,7 @@ from midstream.tui.keys import bindings, interrupt
 from midstream.tui.line_history import Draft, history_in
 from midstream.tui.on_screen import OnScreen
 from midstream.tui.own_shell import OwnShell
-from midstream.tui.own_status import OwnStatus
-from midstream.tui.own_status import Run as RunsStatus
+from midstream.tui.own_status import OwnStatus, Runner
 from midstream.tui.prompt import Prompt, now
 from midstream.tui.scrollback import Behind, Scrollback
 from midstream.tui.themes import Look
@@ -100,9 +99,8 @@ class ConsoleInterface:
         """
         self._look = look or Look()
         self._folder = folder_name(folder)
-        self.status_runner: Callable[[str, bool], RunsStatus] | None = None
+        self.status_runner: Callable[[str, bool], Runner] | None = None
         """Makes what runs a command of the status line, in the sandbox (True) or not; None: nothing can."""
-        self._session: Console | None = None
         self._prompt: Prompt | None = None
         self._dialog = Dialog(answering=Answering(OnScreen(fresh_s=fresh_s)))
         self._calls = Calls(notifications, away_s=away_s)
@@ -130,7 +128,7 @@ class ConsoleInterface:
             history_in(history_folder, lambda text: self.say(text, kind="warning")),
             on_screen=lambda: self._dialog.begun(now=now()),
             completions=lambda before: (
-                () if self._session is None else self._session.completions(before)
+                () if self._prompt is None else self._prompt.session.completions(before)
             ),
             mentions=self._mentions,
         )
@@ -252,7 +250,6 @@ class ConsoleInterface:
         terminal is then as it was before. Lines under way are waited for, up to two seconds. Until
         `close` no signal ends the process: what runs is put by first.
         """
-        self._session = session
         at = self._prompt = self._at(session)
         frames = Frames(at, folder=self._folder)
         self._display.open(
@@ -328,8 +325,8 @@ class ConsoleInterface:
         )
 
     async def _mentions(self, mention: str) -> AsyncGenerator[tuple[tuple[str, str], ...], None]:
-        if self._session is not None:
-            async for pairs in self._session.mentions(mention):
+        if self._prompt is not None:
+            async for pairs in self._prompt.session.mentions(mention):
                 yield pairs
 
     def _take_draft(self) -> None:
@@ -351,9 +348,9 @@ class ConsoleInterface:
         """
         event = envelope.event
         is_end = isinstance(event, RunFinished | RunFailed | RunStopped | RunTaken)
-        if self._session is None or not is_end:
+        if self._prompt is None or not is_end:
             return
-        status = self._session.status()
+        status = self._prompt.session.status()
         mode, _, name = status.mode.partition(":")
         is_expected = isinstance(event, RunFinished) and not status.is_watched
         if status.is_ending or (self.editor.is_empty and is_expected):

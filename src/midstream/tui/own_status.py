@@ -27,7 +27,7 @@ EVERY_S: Final = 1.0
 _BRANCH_EVERY_S: Final = 2.0
 _MAX_HEAD: Final = 1_000
 
-Run = Callable[[Mapping[str, Json]], Awaitable[str]]
+Runner = Callable[[Mapping[str, Json]], Awaitable[str]]
 
 
 class OwnStatus:
@@ -39,7 +39,7 @@ class OwnStatus:
         self._redraw = redraw
         self._folder = folder
         self._template = ""
-        self._run: Run | None = None
+        self._run: Runner | None = None
         self._text = ""
         self._asked: Mapping[str, str] | None = None
         self._is_running = False
@@ -47,7 +47,7 @@ class OwnStatus:
         self._branch = ""
         self._later: asyncio.TimerHandle | None = None
 
-    def use(self, template: str, run: Run | None) -> None:
+    def use(self, template: str, run: Runner | None) -> None:
         """Say this from now on: a template with fields, or what a command says."""
         self._template, self._run = template, run
         self._text, self._asked = "", None
@@ -89,7 +89,7 @@ class OwnStatus:
         self._later = None
         self._redraw()
 
-    async def _answered(self, run: Run, fields: Mapping[str, str]) -> None:
+    async def _answered(self, run: Runner, fields: Mapping[str, str]) -> None:
         try:
             self._text = await run(told(fields))
         except MidstreamError as trouble:
