@@ -50,10 +50,13 @@ def test_a_halt_tells_of_the_tasks_it_stopped_and_of_no_call() -> None:
 def test_a_task_has_a_lane_and_stands_in_the_state_of_its_chat() -> None:
     run, _ = chat(TWO, within("reader", replies("", hands_on("coder"))))
 
-    assert [lane.path for lane in at_work(run)] == ["coder", "reader/coder"]
+    assert [(lane.path, lane.state) for lane in at_work(run)] == [
+        ("coder", ""),
+        ("reader/coder", ""),
+    ]
     assert doing_of(run) == "coder, reader at work"
     drawn = tree_lines(state_tree(run, title="r", now=0.0), width=80)
-    assert any("▌ coder [start]  coder is thinking" in line for line in drawn)
+    assert any("▌ coder  coder is thinking" in line for line in drawn)
 
 
 def test_what_was_handed_on_stands_in_no_state_of_the_graph() -> None:

@@ -223,7 +223,8 @@ _OF_COSTS: Final = (
 
 def _lane_line(lane: Lane, now: float) -> str:
     about = f" {lane.about}" if lane.about else ""
-    return f"{lane.path}{about} [{lane.state}]: {_until(lane.doing, lane.until, now)}"
+    state = f" [{lane.state}]" if lane.state else ""
+    return f"{lane.path}{about}{state}: {_until(lane.doing, lane.until, now)}"
 
 
 def _until(doing: str, until: float | None, now: float) -> str:

@@ -48,7 +48,7 @@ def lanes(run: Run) -> tuple[Lane, ...]:
         Lane(
             run=run.id,
             path=branch.branch.path,
-            state=branch.visit.state,
+            state=state_of(branch),
             doing=_needed(branch) if branch.is_parked else doing_of(branch),
             about=about(branch.input, branch.variables),
             agent="" if branch.visit.turn is None else branch.visit.turn.agent,
@@ -61,6 +61,11 @@ def lanes(run: Run) -> tuple[Lane, ...]:
         if branch.visit.phase not in AROUND
         or all(each.is_over for each in branch.visit.branches.values())
     )
+
+
+def state_of(branch: Run) -> str:
+    """Return the state a branch is in; "" of a task in a role, which has but one."""
+    return "" if branch.branch.role else branch.visit.state
 
 
 def _needed(branch: Run) -> str:

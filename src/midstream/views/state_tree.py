@@ -15,7 +15,7 @@ from midstream.language.plan import branches_of
 from midstream.language.spec import State
 from midstream.views.amounts import in_short, token_words
 from midstream.views.cells import clipped, one_line
-from midstream.views.lanes import about, progress_words
+from midstream.views.lanes import about, progress_words, state_of
 from midstream.views.run_status import summary_words
 
 _MOST = 20
@@ -107,7 +107,7 @@ def _branch(branch: Run, now: float) -> Tree:
     name = branch.branch.path.rpartition("/")[2]
     item = about(branch.input, branch.variables)
     label = " ".join(part for part in (name, item) if part)
-    state = f" [{branch.visit.state}]" if branch.visit.state not in ("", name) else ""
+    state = f" [{state_of(branch)}]" if state_of(branch) not in ("", name) else ""
     inner = _branches(branch, now)
     return Tree(f"▌ {label}{state}  {summary_words(branch, now=now)}", tuple(inner))
 

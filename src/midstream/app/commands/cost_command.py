@@ -56,7 +56,7 @@ async def _cost(session: Session, argument: str) -> None:
 
 
 _ALL_TODAY: Final = "All of this was spent today; no other run of this folder cost anything."
-_NO_BUDGET: Final = 'No budget is set; "budget" in application.json sets one for each run.'
+_NO_BUDGET: Final = "No budget is set; /config budget.usd 5 sets one for each run."
 
 
 def cost_lines(spent: Sequence[Spent], *, own: set[str], today: float, width: int) -> list[str]:
