@@ -13,6 +13,8 @@ from api_kit import TALK, Place, here, until, write
 from deadline import wait_until
 
 import midstream
+from midstream.app import assembly
+from midstream.language.errors import WorldTrouble
 from midstream.testing import Gate, JumpingClock, ScriptedModel, asks, call, calls, says
 
 __all__ = ["here"]
@@ -449,6 +451,31 @@ async def test_an_engine_that_is_cancelled_while_it_closes_is_closed(
         await cancelled_after(passes, engine.close(), is_again=is_again)
         assert list((tmp_path / "j.db.d").glob("*.lock")) == []
     wait_until(lambda: threading.active_count() <= before)
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_store_that_does_not_close_holds_up_no_program_for_ever(
+    here: Place, monkeypatch: pytest.MonkeyPatch, is_cancelled: bool
+) -> None:
+    engine = await here.engine()
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(engine.local.store, "aclose", hang)
+    monkeypatch.setattr(assembly, "CLOSES_S", 0.1)
+    closing = asyncio.create_task(engine.close())
+    await asyncio.sleep(0)
+    if is_cancelled:
+        closing.cancel()
+    await asyncio.wait((closing,))
+    assert closing.cancelled() == is_cancelled
+    if not is_cancelled:
+        with pytest.raises(WorldTrouble, match=r"The journal did not close in 0\.1 seconds"):
+            closing.result()
+
+    monkeypatch.undo()
+    await engine.close()
 
 
 @once_and_again

@@ -566,6 +566,9 @@ class Engine:
         """Let go of every run, close every connection. May be called twice.
 
         Cancelled, it goes on to its end, and raises only then: half an engine would hold the journal.
+
+        Raises:
+            WorldTrouble: something has not closed within a minute, and is left as it is.
         """
         await to_its_end(self._closed())
 

@@ -5,10 +5,10 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -21,6 +21,7 @@ from midstream.config.trust import TrustStatus, TrustStore
 from midstream.language.errors import UserMistake, WorldTrouble, did_you_mean
 from midstream.language.spec import Guidance, ToolSpec
 from midstream.safety.capability import PermissionMode
+from midstream.system.offloop import cancel_all, still_working
 from midstream.system.own_process import complain, own_redactor
 from midstream.system.workspace_paths import keep_from_tools
 
@@ -108,12 +109,36 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     no_model: str = ""
 
     async def close(self) -> None:
-        """Let go of every run, and close every connection. May be called twice."""
+        """Let go of every run, and close every connection. May be called twice.
+
+        Raises:
+            WorldTrouble: something has not closed in `CLOSES_S` seconds; the rest has.
+        """
         async with contextlib.AsyncExitStack() as closing:
             if self.mcp is not None:
-                closing.push_async_callback(self.mcp.servers.close)
-            closing.push_async_callback(self.client.aclose)
-            closing.push_async_callback(self.engine.close)
+                closing.push_async_callback(_in_time, "The MCP servers", self.mcp.servers.close)
+            closing.push_async_callback(_in_time, "The models", self.client.aclose)
+            closing.push_async_callback(_in_time, "The journal", self.engine.close)
+
+
+CLOSES_S = 60.0
+"""Seconds after which what is closed is left as it is: more than tools have for being stopped."""
+
+
+async def _in_time(what: str, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    closing = asyncio.ensure_future(close())
+    try:
+        if await still_working({closing}, CLOSES_S):
+            raise WorldTrouble(
+                f"{what} did not close in {CLOSES_S:g} seconds.",
+                hint="It is left as it is, and goes with this process. What was journaled is kept.",
+            )
+        closing.result()
+    except asyncio.CancelledError:
+        await cancel_all(closing)
+        raise
+    finally:
+        closing.cancel()
 
 
 def parts(

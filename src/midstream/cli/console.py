@@ -162,9 +162,11 @@ async def _opened(
                 yield app
                 loading.cancel()
     finally:
-        await browser.close()
-        await app.close()
-        await ui.close()
+        try:
+            await browser.close()
+            await app.close()
+        finally:
+            await ui.close()
         for each in loaded:
             await each.close()
 
