@@ -90,7 +90,7 @@ def test_esc_esc_and_export_in_a_terminal(tmp_path: Path) -> None:
             screen.settle()
             screen.wait_until(lambda s: "Esc stops" not in s.text())
         screen.type(f"/export out.jsonl{ENTER}")
-        screen.wait_for("look through it")
+        screen.wait_for("check it")
         assert read_parcel(workspace / "out.jsonl").header.facts > 2
 
         screen.type(ESC)
