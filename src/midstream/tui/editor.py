@@ -6,6 +6,7 @@ being typed, kept for the Up key.
 """
 
 import re
+import time
 from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
@@ -67,6 +68,8 @@ class Editor:
         self.returned: list[Typed] = []
         self.on_their_way: list[Typed] = []
         """Lines that were entered, until it is known what became of them."""
+        self.entered_at = 0.0
+        """Since when there are such lines, by `time.monotonic`."""
         self.is_away = False
         self.unsent_changed: Callable[[], None] = lambda: None
         self.seen: frozenset[str] = frozenset()
@@ -254,6 +257,8 @@ class Editor:
         """
         line = self._line()
         if not is_command(line.text):
+            if not self.on_their_way:
+                self.entered_at = time.monotonic()
             self.on_their_way.append(line)
         return self.take()
 

@@ -17,7 +17,7 @@ from midstream.tui.bottom_line import ESC_STOPS, bottom_line
 from midstream.tui.choice_list import Choosing
 from midstream.tui.completion import is_own, words_of
 from midstream.tui.dialog import Dialog, UnclearLine, Writing
-from midstream.tui.editor import Editor, esc_in_vi
+from midstream.tui.editor import Editor, Typed, esc_in_vi
 from midstream.tui.event_lines import question_lines
 from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.keymap import called
@@ -25,7 +25,7 @@ from midstream.tui.styled_lines import Line, Row, one_row, rows
 from midstream.tui.themes import ACCENT, ATTENTION, MUTED
 from midstream.tui.turn_list import keys_for, turn_rows
 from midstream.views.cells import clipped, width_of
-from midstream.views.run_status import Waiting, what_a_line_does
+from midstream.views.run_status import Waiting, entered, what_a_line_does
 from midstream.views.todo_list import open_items, summary_of
 
 
@@ -67,13 +67,15 @@ def look(
     now: float,
     most: int | None = None,
     kept: int = 0,
+    late: Sequence[Typed] = (),
 ) -> Screen:
     """Return what the next frame of a terminal of `height` rows shows.
 
     The dialog is kept to the questions that are open now. `text` is what the editor holds. `now` is
     a time in seconds that only grows. What streams has a third of the rows, and no more than `most`.
     `kept` rows or a few more are left to a graph by words
-    that stream: not by those at work, who keep their lines, nor where there are cards.
+    that stream: not by those at work, who keep their lines, nor where there are cards. `late` are lines
+    that were entered, and of which nobody has said for a while what became of them.
     """
     status = session.status()
     questions = session.open_questions()
@@ -105,7 +107,7 @@ def look(
         progress=status.progress,
     )
     waiting = session.waiting_inputs()
-    queued = waiting_rows(waiting, width)
+    queued = waiting_rows((*waiting, *(entered(line.shown) for line in late)), width)
     turns = turn_rows(dialog.turns, width=width, height=height) if dialog.turns else []
     above = [*streaming, *todo, *queued, *card_rows, *_choice(dialog, questions, width), *turns]
     return Screen(
@@ -417,7 +419,7 @@ def waiting_rows(waiting: Sequence[Waiting], width: int) -> list[Row]:
     found: list[Row] = []
     if left_out:
         found.append([(MUTED, clipped(f"   +{left_out} more waiting", max(1, width)))])
-    back = next((line.id for line in reversed(waiting) if line.can_be_withdrawn), "")
+    back = next((line.id for line in reversed(waiting) if line.can_be_withdrawn), None)
     for line in waiting[left_out:]:
         found.append(_waiting_row(line, width, hint="Up takes it back" if line.id == back else ""))
     return found

@@ -67,6 +67,7 @@ class Frames:
             now=time,
             most=at.display.height_narrowed(),
             kept=at.graph_panel.least,
+            late=at.editor.on_their_way if time - at.editor.entered_at >= _TICK_S else (),
         )
         self._stand_in_full(screen, height)
         takes_offer = card_keys.takes_offer(at)
@@ -96,7 +97,9 @@ class Frames:
         loop = asyncio.get_running_loop()
         # Once it is written: until then nobody has seen it.
         loop.call_soon(self._seen, at.screen)
-        if self._clock is None and (at.own.is_running or at.screen.has_clock):
+        if self._clock is None and (
+            at.own.is_running or at.screen.has_clock or at.editor.on_their_way
+        ):
             self._clock = loop.call_later(_TICK_S, self._tick)
         title = title_of(at.screen.status, at.screen.questions, folder=self._folder)
         at.display.entitle(title)
@@ -126,6 +129,6 @@ class Frames:
         return bottom_for(at.screen, at.dialog, at.editor, is_searching=at.display.is_searching)
 
     def _tick(self) -> None:
-        """Draw anew how long branches have been at it."""
+        """Draw anew how long branches have been at it, and what is still on its way."""
         self._clock = None
         self._at.scrollback.redraw()

@@ -310,6 +310,13 @@ def kept(id: str, text: str) -> Waiting:
     return Waiting(id=id, text=text, fate="kept until the run is resumed", brief="kept")
 
 
+def entered(text: str) -> Waiting:
+    """Return a line that no run has yet."""
+    return Waiting(
+        id="", text=text, fate="is on its way", brief="on its way", can_be_withdrawn=False
+    )
+
+
 def _waiting(run: Run, record: InputRecord) -> Waiting:
     place = branch_at(run, record.to) or run
     who = _awaited(place)
