@@ -12,8 +12,15 @@ from deadline import DEADLINE_S
 from fake_session import FakeSession, asked
 
 from midstream.app.ui import UI, Submitted
-from midstream.core.events import AgentResponded, HandlerRan, Interrupted, ToolCalled, ToolReturned
-from midstream.core.notices import Envelope, TextDelta
+from midstream.core.events import (
+    AgentResponded,
+    AnyFact,
+    HandlerRan,
+    Interrupted,
+    ToolCalled,
+    ToolReturned,
+)
+from midstream.core.notices import AnyNotice, Envelope, TextDelta, ThinkingDelta
 from midstream.tui.jsonlines import JsonUI, json_line
 from midstream.tui.pipes import QueueWriter, lines_from
 from midstream.tui.plain_lines import PlainUI
@@ -65,6 +72,26 @@ async def pipes() -> AsyncIterator[Pipes]:
     made = Pipes()
     yield made
     made.close()
+
+
+async def test_what_a_model_thought_can_be_had_in_full(pipes: Pipes) -> None:
+    ui = pipes.plain()
+    events: tuple[AnyFact | AnyNotice, ...] = (
+        ThinkingDelta(agent="ada", text="Hm."),
+        AgentResponded(agent="ada", text="Yes."),
+        ThinkingDelta(agent="ada", text="Well."),
+        AgentResponded(agent="ada", text="No."),
+    )
+    for event in events:
+        ui.show(Envelope(run="r", at=0.0, event=event))
+
+    ui.show_in_full("last")
+    ui.show_in_full("last")
+    await ui.close()
+
+    assert pipes.out().endswith(
+        "┊ ada: reasoning\n  ┊ Well.\n┊ ada: reasoning  (the one before)\n  ┊ Hm.\n"
+    )
 
 
 async def played(pipes: Pipes, ui: UI, text: str) -> str:

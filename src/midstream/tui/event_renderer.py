@@ -24,6 +24,7 @@ from midstream.core.notices import (
     Notice,
     RunTaken,
     TextDelta,
+    ThinkingDelta,
 )
 from midstream.core.question import Question
 from midstream.core.run import DEADLINE, WAITED, Run
@@ -63,7 +64,7 @@ class EventRenderer:
     def __init__(self, *, with_cards: bool) -> None:
         """Make one; see `Manner`."""
         self.live = LiveText()
-        """What streams, where there are cards: whoever prints has it forget what is printed."""
+        """What streams; without cards, what is thought. Whoever prints has it forget what was printed."""
         self.manner = Manner(with_cards=with_cards, live=self.live, recent=Recent())
         self._runs: dict[str, RunMemory] = {}
         self._gone: dict[str, None] = {}
@@ -133,7 +134,8 @@ class EventRenderer:
         event, of = envelope.event, self._of(envelope.run)
         if envelope.seq is not None and envelope.seq <= of.past:
             return []
-        if self.manner.with_cards and self.live.hears(of.run, event):
+        is_heard = self.manner.with_cards or isinstance(event, ThinkingDelta)
+        if is_heard and self.live.hears(of.run, event):
             return []
         if isinstance(event, Notice) and not (is_behind and isinstance(event, AgentThinking)):
             return _noticed(of, event)

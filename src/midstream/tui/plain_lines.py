@@ -52,6 +52,7 @@ class PlainUI(UI):
     def show(self, envelope: Envelope, *, is_behind: bool = False) -> None:
         """Show an event of a run; see `UI.show`."""
         self._print(self._renderer.render(envelope, is_behind=is_behind))
+        self._renderer.live.forget(envelope.run, envelope.event)
         if not self._settles:
             self._settles = True
             # What an interruption ended is told in the same breath of the loop as the interruption.
