@@ -173,6 +173,8 @@ class Scrollback:
             elif isinstance(entry, Envelope) and not isinstance(entry.event, ToolProgress):
                 self._left_out += len(self._renderer.render(entry, is_behind=is_behind)) > 0
                 self._renderer.live.forget(entry.run, entry.event)
+            elif isinstance(entry, list):
+                self._left_out += len(entry)
 
     def _hurry(self) -> None:
         """Draw the next frame at once: words that were halted stop on the screen now, not later."""
