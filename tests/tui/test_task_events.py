@@ -5,8 +5,13 @@ from decide_kit import call, define, done, flow, replies, says, state, tell, wit
 from test_branch_events import read, reader
 from test_decide_delegating import ALL, WORKERS, chat, hands_on
 
+from midstream.core.inputs import Recovered, ReplyCheckpoint
 from midstream.core.notices import Envelope
+from midstream.core.pending import request_key
 from midstream.tui.desktop import Calls
+from midstream.tui.event_lines import Words, plain_words
+from midstream.tui.styled_lines import to_plain
+from midstream.tui.talk_events import past_blocks
 from midstream.views.graph import graph_of
 from midstream.views.graph_marks import marks_from, marks_of
 from midstream.views.lanes import at_work
@@ -45,6 +50,22 @@ def test_a_halt_tells_of_the_tasks_it_stopped_and_of_no_call() -> None:
     told = read(reader(), *facts)
     assert "⏹ interrupted · dude cut off · coder: coder cut off\n" in told
     assert "delegate" not in told
+
+
+def test_a_chat_that_was_killed_shows_its_open_turn_and_what_its_tasks_had_said() -> None:
+    run, _ = chat(
+        TWO,
+        within("coder", lambda run: ReplyCheckpoint(key=request_key(run), text="I am at")),
+        Recovered(),
+    )
+    told = "".join(
+        to_plain(plain_words(block) if isinstance(block, Words) else [block])
+        for block in past_blocks(run)
+    )
+    assert told == (
+        "· Where you were: 1 turn.\n› hello\n▌ dude\nI have it done.\n"
+        "▌ coder\nI am at\n▌ [interrupted]\n"
+    )
 
 
 def test_a_task_has_a_lane_and_stands_in_the_state_of_its_chat() -> None:

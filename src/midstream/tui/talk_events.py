@@ -8,7 +8,7 @@ from midstream.core import events as e
 from midstream.core.costs import counted
 from midstream.core.pictures import about
 from midstream.core.proposal import mode_of
-from midstream.core.routing import as_typed
+from midstream.core.routing import as_typed, living
 from midstream.core.run import Run
 from midstream.core.summaries import INTERRUPTED
 from midstream.language.errors import with_hint
@@ -28,7 +28,7 @@ from midstream.views.amounts import token_words
 from midstream.views.calls_in_words import beginning, question_summary
 from midstream.views.listing import UNATTENDED
 from midstream.views.todo_list import summary_of
-from midstream.views.turns import past_of
+from midstream.views.turns import Said, past_of
 
 # --- questions ------------------------------------------------------------------------------------
 
@@ -184,14 +184,19 @@ def past_blocks(run: Run) -> list[Block]:
             if said.calls:
                 blocks += own_words(f"{said.agent} made {counted(said.calls, 'tool call')}", "note")
             if said.text.strip() or said.calling:
-                blocks += speech(
-                    said.agent,
-                    _shortened_reply(said.text),
-                    is_interrupted=said.interrupted,
-                    calling=said.calling,
-                )
+                blocks += _said(said)
             blocks += [answer_line(None, beginning(asked), words) for asked, words in said.answered]
+    for task in living(run):
+        turns = past_of(task, most=1).turns
+        for said in turns[-1].said[-1:] if turns else ():
+            if said.interrupted:
+                blocks += _said(said, branch=task.branch.path)
     return blocks
+
+
+def _said(said: Said, branch: str = "") -> list[Block]:
+    text, is_cut = _shortened_reply(said.text), said.interrupted
+    return speech(said.agent, text, branch=branch, is_interrupted=is_cut, calling=said.calling)
 
 
 def _shortened_reply(text: str) -> str:

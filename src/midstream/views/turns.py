@@ -311,6 +311,11 @@ def past_of(run: Run, *, most: int) -> Past:
     joined = _joined(run)
     turns: list[PastTurn] = []
     said: list[Message] = []
+    if (
+        run.visit.turn is not None and run.visit.turn.calls
+    ):  # it joins the conversation with results
+        open_turn = run.visit.turn
+        said.append(Message(role="assistant", text=open_turn.text, author=open_turn.agent))
     count = 0
     for message in spoken:
         if message.author != USER:
