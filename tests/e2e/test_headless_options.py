@@ -101,6 +101,15 @@ def test_a_workflow_that_waits_for_its_input_parks_without_one(
     assert ended.told.endswith("` goes on.")
 
 
+def test_what_an_answer_is_given_by_stands_below_a_question_of_several_lines(
+    tmp_path: Path,
+) -> None:
+    ended = run(tmp_path, "run", "triage_issue", "it crashes", *OFFLINE)
+
+    assert ended.code == 4
+    assert "\n  Give it with --answer TEXT, once for each question.\n" in ended.err
+
+
 def test_the_input_may_come_as_an_answer_and_may_begin_with_a_dash(tmp_path: Path) -> None:
     for arguments in (("--answer", "-v should help"), ("--", "-v should help")):
         ended = run(tmp_path, "run", "coder_reviewer", *OFFLINE, *arguments)

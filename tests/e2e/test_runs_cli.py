@@ -265,6 +265,19 @@ def test_a_parked_run_goes_on_with_its_answer_given_beforehand(tmp_path: Path) -
     assert f"Run {id} has ended." in again.told
 
 
+def test_words_to_a_run_nobody_runs_say_what_delivers_them(tmp_path: Path) -> None:
+    id = parked(tmp_path)
+    sent = run(tmp_path, "send", id, "size")
+
+    assert (
+        sent.code,
+        sent.out.endswith(f" until it is resumed with `midstream resume {id}`.\n"),
+    ) == (
+        0,
+        True,
+    )
+
+
 def test_a_run_nobody_runs_is_stopped_here_and_says_what_it_never_heard(tmp_path: Path) -> None:
     id = parked(tmp_path)
     run(tmp_path, "send", id, "size")

@@ -97,6 +97,7 @@ def test_every_choice_is_told_to_the_settings() -> None:
     [
         ("opnai:gpt-5", "No provider of models is called 'opnai'"),
         ("gpt-5", "is not the name of a model"),
+        ("offlin", "Did you mean offline"),
         ("groq:llama", "GROQ_API_KEY is not set"),
     ],
 )

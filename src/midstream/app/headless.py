@@ -309,9 +309,11 @@ def unanswered(run: Run) -> str | None:
     wants = f"waits for an answer that fits (not {', '.join(refused)})"
     where = f" in the branch {question.branch}" if question.branch else ""
     choices = f" Choices: {', '.join(question.choices)}." if question.choices else ""
+    text = question.text or "its input"
+    behind = "\n" if "\n" in text else " "
     return (
         f"Run {run.id} {wants if refused else 'waits for an answer that was not given'}{where}: "
-        f"{question.text or 'its input'}{choices} Give it with --answer TEXT, once for each question."
+        f"{text}{choices}{behind}Give it with --answer TEXT, once for each question."
     )
 
 

@@ -17,6 +17,7 @@ from midstream.core.question import Question
 from midstream.core.routing import as_typed
 from midstream.core.run import InputRecord, Run
 from midstream.language.names import Json
+from midstream.runtime.engine.remote import NOBODY
 from midstream.runtime.ports import Receipt
 from midstream.runtime.storage import KeptRun, Mail
 from midstream.views.amounts import time_of_day
@@ -273,6 +274,8 @@ def receipt_line(run: str, receipt: Receipt, record: InputRecord | None) -> str:
     if record is not None and record.to:
         whose = f"the branch {record.to} of {whose}"
     how = receipt.reason or f"your line {DELIVERED[receipt.handling]}"
+    if receipt.reason == NOBODY:
+        how += f" with `midstream resume {run}`"
     return f"Sent to {whose}: {how}."
 
 

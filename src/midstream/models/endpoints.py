@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from midstream.language.errors import UserMistake, did_you_mean
+from midstream.language.errors import UserMistake, did_you_mean, nearest
 from midstream.language.names import EFFORTS, Effort
 
 NO_KEY: Final = "not-set"
@@ -317,7 +317,9 @@ def require_name(name: str) -> str:
     if is_offline(name) or (provider.strip() and colon and model.strip()):
         return name
     example = f"{did_you_mean(provider, KEYS)} " if colon and provider not in KEYS else ""
+    if not colon and nearest(name, (OFFLINE,)):
+        example = f"Did you mean {OFFLINE}? "
     raise UserMistake(
         f"{name!r} is not the name of a model.",
-        hint=f"{example}Write provider:model, such as openai:gpt-5.",
+        hint=f"{example}Write provider:model, such as openai:gpt-5, or {OFFLINE}.",
     )
