@@ -8,7 +8,7 @@ import pytest
 from console_kit import DEADLINE_S, MIDSTREAM, environment, json_lines, run
 from screen import Screen
 
-from midstream.tui.terminal_questions import FRESH_S
+from midstream.tui.on_screen import FRESH_S
 
 
 def editor(tmp_path: Path, *writes: str) -> dict[str, str]:

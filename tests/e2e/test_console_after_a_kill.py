@@ -15,7 +15,7 @@ from pipes_kit import OFFLINE, checkpointed, run
 from screen import CTRL_D, Screen
 from support.openai_server import Call, Fault, Gate, OpenAIServer, Reply
 
-from midstream.tui.interface import FRESH_S
+from midstream.tui.on_screen import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 

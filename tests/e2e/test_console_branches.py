@@ -10,7 +10,7 @@ from console_kit import DEADLINE_S, MIDSTREAM, console, environment, json_lines,
 from screen import ESC, Screen
 from support.openai_server import Body, Call, Gate, OpenAIServer, Reply
 
-from midstream.tui.interface import FRESH_S
+from midstream.tui.on_screen import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 ASK = Call(

@@ -8,7 +8,7 @@ from console_kit import console, run, write_workflow
 from screen import CTRL_D, Screen
 from support.openai_server import Body, Call, Gate, OpenAIServer, Reply
 
-from midstream.tui.interface import FRESH_S
+from midstream.tui.on_screen import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 

@@ -6,7 +6,7 @@ import pytest
 from console_kit import chatting
 from screen import ENTER, ESC, Screen, is_running
 
-from midstream.tui.interface import FRESH_S
+from midstream.tui.on_screen import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 HOSTILE = r"""

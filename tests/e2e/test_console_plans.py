@@ -9,7 +9,7 @@ from screen import Screen
 from support.openai_server import Call, Gate, OpenAIServer, Reply
 from test_console_after_a_kill import killed, said_by_user
 
-from midstream.tui.interface import FRESH_S
+from midstream.tui.on_screen import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 IN_PLAN = (*MODEL, "--permission-mode", "plan")

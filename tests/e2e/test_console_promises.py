@@ -12,7 +12,7 @@ from console_kit import DEADLINE_S, MIDSTREAM, changed, console, environment, wr
 from screen import CTRL_C, CTRL_D, ESC, UP, Screen
 from support.openai_server import Call, Gate, OpenAIServer, Reply
 
-from midstream.tui.interface import FRESH_S
+from midstream.tui.on_screen import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 WORKS: dict[str, Any] = {

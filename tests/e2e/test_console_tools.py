@@ -8,7 +8,7 @@ from console_kit import chatting, console
 from screen import CTRL_C, ESC, Screen
 from support.openai_server import Call, OpenAIServer, Reply
 
-from midstream.tui.interface import FRESH_S
+from midstream.tui.on_screen import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 EDIT = Call(

@@ -8,7 +8,7 @@ from screen import CTRL_D
 from support.openai_server import Body, Call, Reply
 from worktree_kit import CALC, git, repository
 
-from midstream.tui.interface import FRESH_S
+from midstream.tui.on_screen import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 EDIT = {"path": "calc.py", "edits": [{"old_text": "a + b", "new_text": "b + a"}]}

@@ -10,7 +10,7 @@ from console_kit import changed, console, run, write_workflow
 from screen import CTRL_C, CTRL_D, ESC, Screen
 from support.openai_server import Call, Fault, Gate, OpenAIServer, Reply, Scripted
 
-from midstream.tui.interface import FRESH_S
+from midstream.tui.on_screen import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 HELD = """

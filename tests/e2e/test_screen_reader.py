@@ -8,7 +8,7 @@ from console_kit import changed, console
 from screen import CTRL_C, CTRL_D, Screen
 from support.openai_server import Call, Gate, OpenAIServer, Reply
 
-from midstream.tui.screen_reader import FRESH_S
+from midstream.tui.on_screen import FRESH_S
 
 MODEL = ("--model", "openai:test-model")
 READ = (*MODEL, "--screen-reader")

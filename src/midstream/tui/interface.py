@@ -47,16 +47,13 @@ from midstream.tui.frames import Frames
 from midstream.tui.graph_panel import GraphPanel
 from midstream.tui.keys import bindings, interrupt
 from midstream.tui.line_history import Draft, history_in
-from midstream.tui.on_screen import OnScreen
+from midstream.tui.on_screen import FRESH_S, OnScreen
 from midstream.tui.own_shell import OwnShell
 from midstream.tui.own_status import OwnStatus, Runner
 from midstream.tui.prompt import Prompt, now
 from midstream.tui.scrollback import Behind, Scrollback
 from midstream.tui.themes import Look
 from midstream.views.side_effects import ChangedFile
-
-FRESH_S: Final = 0.4
-"""A key decides only on what has been on the screen for so long when it is pressed."""
 
 LEAVE_S: Final = 3.0
 """So long after a Ctrl-C that had nothing to clear another one leaves."""

@@ -5,12 +5,16 @@ thing only once that has been drawn for a while: since it was first drawn, not s
 """
 
 from collections.abc import Hashable, Iterable
+from typing import Final
+
+FRESH_S: Final = 0.4
+"""How long something must have been on the screen before a key counts, in seconds."""
 
 
 class OnScreen:
     """The things of the last frame, each since when all have had it. Times are the loop's, in seconds."""
 
-    def __init__(self, *, fresh_s: float = 0.4) -> None:
+    def __init__(self, *, fresh_s: float = FRESH_S) -> None:
         """Begin with an empty screen. A key is about what has been drawn for `fresh_s`."""
         self.fresh_s = fresh_s
         self._since: dict[Hashable, float] = {}

@@ -27,13 +27,11 @@ from midstream.core import events as e
 from midstream.core.notices import AgentThinking, Envelope, TextDelta
 from midstream.core.question import Decision, Question
 from midstream.tui.event_lines import SPEAKER, Block, Words
+from midstream.tui.on_screen import FRESH_S
 from midstream.tui.pipes import STDIN, STDOUT, unread
 from midstream.tui.plain_lines import PlainUI, soon
 from midstream.tui.styled_lines import Line
 from midstream.views.calls_in_words import question_heading
-
-FRESH_S: Final = 0.4
-"""A key decides only once the request for it has been out for so long."""
 
 ALONE_S: Final = 0.1
 """A key came alone if nothing followed it for so long: what is pasted follows at once."""

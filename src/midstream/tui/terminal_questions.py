@@ -28,9 +28,7 @@ from midstream.system.own_process import (
     write_error,
     write_out,
 )
-
-FRESH_S: Final = 0.4
-"""How long a question must have been on the screen before a key counts."""
+from midstream.tui.on_screen import FRESH_S
 
 PAUSE_S: Final = 0.02
 """Between two keys of a person there is more; between two of a paste, less."""
