@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from deadline import DEADLINE_S
 
+from midstream.system import process_tree as tree
+from midstream.system import watchdog
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has process handles")
 
 PROGRAM = Path(__file__).with_name("guarded.py")
@@ -46,6 +49,28 @@ def test_one_that_stands_still_is_killed_with_its_tools() -> None:
     assert process.wait(DEADLINE_S) == -9
     assert process.stdout is not None
     process.stdout.close()
+
+
+def test_what_was_seen_before_is_ended_and_the_worker_stands_still_before_the_last_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker, tool = (subprocess.Popen(["sleep", "600"]) for _ in range(2))
+    handle = os.pidfd_open(worker.pid)
+    seen = [each for each in tree.processes() if each.pid in (worker.pid, tool.pid)]
+    found: list[object] = []
+
+    def look(*_: object, **__: object) -> list[tree.Process]:
+        if not found:
+            stopped = os.waitid(os.P_PID, worker.pid, os.WSTOPPED | os.WNOWAIT)
+            found.extend((tool.wait(DEADLINE_S), stopped and stopped.si_code))
+        return []
+
+    monkeypatch.setattr(tree, "send", look)
+    watchdog._kill(worker.pid, handle, "tag", seen)
+
+    assert found == [-9, os.CLD_STOPPED]
+    assert worker.wait(DEADLINE_S) == -9
+    os.close(handle)
 
 
 def test_the_tools_of_one_that_is_killed_end_with_it() -> None:

@@ -128,7 +128,7 @@ def send(
             os.killpg(leader, which)
     for process in found:
         if process.pid not in spared and (spared or process.group != leader):
-            _send_to(process, which)
+            send_to(process, which)
     return found
 
 
@@ -170,7 +170,7 @@ class First:
             self._handle = None
 
 
-def _send_to(process: Process, which: signal.Signals) -> None:
+def send_to(process: Process, which: signal.Signals) -> None:
     """Signal a process unless its id has come to mean another one meanwhile."""
     with suppress(ProcessLookupError, PermissionError):
         if sys.platform != "linux" or not hasattr(os, "pidfd_open"):

@@ -27,6 +27,10 @@ from midstream.system import process_tree as tree
 
 BYE = b"bye"
 READY = b"ready\n"
+EARLY_S = 2.0
+"""Seconds before that time at which it looks what there is to kill: on an overloaded machine a look takes
+long. A worker that beats in time is not looked at."""
+
 _NOBODY = -1
 _SWEEPS = 500
 _SWEEP_S = 0.01
@@ -54,8 +58,13 @@ def main(parent: int, tag: str) -> None:
     with suppress(BrokenPipeError):
         os.write(1, READY)
     heard = [0] if handle is None else [0, handle]
+    seen: list[tree.Process] | None = None
     while (left := deadline - now()) > 0:
-        ready, _, _ = select.select(heard, [], [], min(left, 3600.0))
+        if left <= EARLY_S and seen is None:
+            seen = tree.members(parent, tag)
+            continue
+        wait_s = left if seen is not None else left - EARLY_S
+        ready, _, _ = select.select(heard, [], [], min(wait_s, 3600.0))
         if handle is not None and handle in ready:
             # Something that it has forked, and that became no other program, may hold the pipe for long.
             heard.remove(handle)
@@ -76,13 +85,16 @@ def main(parent: int, tag: str) -> None:
             elif line[:1] == b"-":
                 leaders.discard(-int(line))
             else:
-                deadline = float(line)
+                deadline, seen = float(line), None
     _end_groups(leaders)
-    _kill(parent, handle, tag)
+    _kill(parent, handle, tag, seen or [])
 
 
-def _kill(parent: int, handle: int | None, tag: str) -> None:
-    """Kill the worker and all that it has started. Its id stays its own until we have seen it end."""
+def _kill(parent: int, handle: int | None, tag: str, seen: list[tree.Process]) -> None:
+    """Kill the worker and all that it has started. Its id stays its own until we have seen it end.
+
+    What was `seen` is killed first, and the worker begins nothing more meanwhile.
+    """
     if handle is None:
         with suppress(ProcessLookupError):
             if os.getppid() == parent:
@@ -91,6 +103,12 @@ def _kill(parent: int, handle: int | None, tag: str) -> None:
     is_gone = bool(select.select([handle], [], [], 0)[0])
     # All in one look, the worker among them: once it has ended, only the tag tells what was its.
     if not is_gone:
+        if sys.platform == "linux":
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGSTOP)
+        for process in seen:
+            if process.pid not in (parent, os.getpid()):
+                tree.send_to(process, SIGKILL)
         tree.send(SIGKILL, parent, tag, spared=(os.getpid(),))
         if sys.platform == "linux":
             with suppress(ProcessLookupError):
