@@ -164,6 +164,27 @@ async def test_a_function_is_given_pydantic_models_and_the_model_is_told_what_do
     assert "to.name: Value error, a place has no digits - at `$.trips[0]`" in wrong
 
 
+async def test_a_default_that_is_a_field_says_what_pydantic_reads_in_it(tmp_path: Path) -> None:
+    def pack(
+        bags: int = pydantic.Field(2, ge=1, description="how many"),
+        to: str = pydantic.Field(min_length=2),
+        of: list[str] = pydantic.Field(default_factory=lambda: ["wool"]),  # noqa: B008
+    ) -> str:
+        """Pack."""
+        return f"{bags} bags of {of[0]} for {to}"
+
+    made = tool_from(tool(effect="read")(pack))
+    bench = Bench(tmp_path, ToolManager([made]))
+
+    assert made.spec.parameters["properties"] == {
+        "bags": {"type": "integer", "minimum": 1, "description": "how many", "default": 2},
+        "to": {"type": "string", "minLength": 2},
+        "of": {"type": "array", "items": {"type": "string"}},
+    }
+    assert made.spec.parameters["required"] == ["to"]
+    assert await bench.text("pack", to="Rome") == "2 bags of wool for Rome"
+
+
 def test_two_types_of_one_name_are_refused_in_our_words() -> None:
     other = pydantic.create_model("Place", street=(str, ...))
 

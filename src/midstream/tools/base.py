@@ -211,13 +211,21 @@ def _arguments_of(
                     f"The tool {name} has the parameter {parameter}.",
                     hint="A model needs each parameter by name: no *args, **kwargs or '/'.",
                 )
+            default = parameter.default
+            if hasattr(default, "get_default"):  # what pydantic's Field returns
+                hint = Annotated[hint, default]
+                default = (
+                    parameter.empty
+                    if default.is_required()
+                    else default.get_default(call_default_factory=True)
+                )
             hint = noted(hint)
             if parameter.name in notes:
                 hint = Annotated[hint, msgspec.Meta(description=notes[parameter.name])]
-            if parameter.default is parameter.empty:
+            if default is parameter.empty:
                 fields.append((parameter.name, hint))
             else:
-                fields.append((parameter.name, hint, _default(parameter.default)))
+                fields.append((parameter.name, hint, _default(default)))
         arguments = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
         parameters_of(arguments)
     except AuthorMistake:
