@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from midstream.app.ui import is_own, own_id
 from midstream.core import events as e
 from midstream.core.conversation import ToolCall
 from midstream.core.notices import (
@@ -317,6 +318,22 @@ def test_words_from_elsewhere_say_where_they_came_from() -> None:
     fact = e.InputReceived(input_id="i1", text="hurry", source="web", handling="interrupt")
 
     assert narrated(fact) == "· web says: hurry\n"
+
+
+def test_a_line_of_another_console_is_told_and_one_that_was_typed_here_stands_there_already() -> (
+    None
+):
+    renderer = EventRenderer(with_cards=True, is_own=is_own)
+    told: list[Block] = []
+    for seq, id in enumerate((own_id(), "another"), 1):
+        said = e.InputReceived(
+            input_id=id, text=f"hurry {seq}", source="user", handling="interrupt"
+        )
+        told += renderer.render(Envelope(run="r", at=0.0, seq=seq, event=said))
+
+    assert (
+        to_plain(line for line in told if isinstance(line, Line)) == "· said elsewhere: hurry 2\n"
+    )
 
 
 def test_the_rest_of_what_can_be_seen() -> None:

@@ -19,6 +19,7 @@ from midstream.app.run_sentences import (
     why_not,
 )
 from midstream.app.switching import Switching
+from midstream.app.ui import own_id
 from midstream.core import events as e
 from midstream.core.notices import AnyNotice
 from midstream.core.routing import Destination, Returned, answering
@@ -398,7 +399,7 @@ class Background:
                 raise UserMistake(nothing_to_answer(asked, self._runs.short(machine.run.id)))
 
     async def _said(self, machine: Machine, words: str | Destination) -> None:
-        receipt = await machine.say(words)
+        receipt = await machine.say(words, id=own_id())
         if receipt.handling == "reject" or (receipt.reason and receipt.handling == "answer"):
             raise UserMistake(receipt.reason)
         record = machine.run.inbox.lines.get(receipt.input_id)

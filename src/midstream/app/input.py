@@ -11,7 +11,7 @@ from midstream.app.chats import Chats
 from midstream.app.file_mentions import missing
 from midstream.app.run_sentences import way_past
 from midstream.app.switching import Switching
-from midstream.app.ui import Submitted
+from midstream.app.ui import Submitted, own_id
 from midstream.core.question import Question
 from midstream.core.routing import (
     Destination,
@@ -110,7 +110,7 @@ class Input:
                     return not_sent(found)
                 to = found
             unknown = await self._unknown_files(to.text, machine)
-            receipt = await machine.say(to, policy=policy, source=self._source)
+            receipt = await machine.say(to, policy=policy, source=self._source, id=own_id())
         if not _is_taken(machine, receipt):
             way_out = way_past(machine.run, to)
             reason = " ".join(filter(None, (receipt.reason, way_out)))
@@ -135,7 +135,7 @@ class Input:
             if not isinstance(to, Destination):
                 raise UserMistake(not_sent(to).reason)
             unknown = await self._unknown_files(to.text, machine)
-            receipt = await machine.say(to, policy=policy, source=self._source)
+            receipt = await machine.say(to, policy=policy, source=self._source, id=own_id())
         if not _is_taken(machine, receipt):
             raise UserMistake(receipt.reason)
         if unknown:

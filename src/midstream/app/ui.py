@@ -4,8 +4,9 @@ A terminal, plain lines and JSON lines are UIs; whoever writes another one fulfi
 """
 
 import asyncio
+import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -23,6 +24,18 @@ from midstream.views.turns import Turn
 
 InFull: TypeAlias = Literal["on", "off", "last"]
 """Which tool results and reasoning are shown in full, which else have a line or nothing."""
+
+_HERE: Final = secrets.token_hex(4)
+
+
+def own_id() -> str:
+    """Return a fresh id for words that are typed in this process."""
+    return f"{_HERE}{secrets.token_hex(4)}"
+
+
+def is_own(input_id: str) -> bool:
+    """Return whether words were typed in this process, and in no other that talks to the run, too."""
+    return input_id.startswith(_HERE)
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

@@ -61,11 +61,13 @@ _MAX_KEPT = 2_000
 class EventRenderer:
     """Turns events into blocks, in order. Call `settle` when no more events are there for now."""
 
-    def __init__(self, *, with_cards: bool) -> None:
-        """Make one; see `Manner`."""
+    def __init__(
+        self, *, with_cards: bool, is_own: Callable[[str], bool] = lambda input_id: True
+    ) -> None:
+        """Make one; see `Manner` for the two."""
         self.live = LiveText()
         """What streams; without cards, what is thought. Whoever prints has it forget what was printed."""
-        self.manner = Manner(with_cards=with_cards, live=self.live, recent=Recent())
+        self.manner = Manner(with_cards=with_cards, is_own=is_own, live=self.live, recent=Recent())
         self._runs: dict[str, RunMemory] = {}
         self._gone: dict[str, None] = {}
 

@@ -22,7 +22,7 @@ from typing import Final, TextIO
 from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 
-from midstream.app.ui import Console, InFull
+from midstream.app.ui import Console, InFull, is_own
 from midstream.config.manager import ConfigManager
 from midstream.config.settings import OWN_KEYS, STATUS_LINE, THEME, Editing, Notifications
 from midstream.core.events import RunFailed, RunFinished, RunStopped
@@ -109,7 +109,7 @@ class ConsoleInterface:
             input=input,
             output=output,
         )
-        self._renderer = EventRenderer(with_cards=True)
+        self._renderer = EventRenderer(with_cards=True, is_own=is_own)
         self._scrollback = Scrollback(
             self._renderer,
             width=self._display.width,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from midstream.app.ui import UI, Console, InFull
+from midstream.app.ui import UI, Console, InFull, is_own
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
@@ -35,7 +35,7 @@ class PlainUI(UI):
 
     def __init__(self, *, stdin: int = STDIN, stdout: int = STDOUT) -> None:
         """Make one over two file descriptors, which stay open."""
-        self._renderer = EventRenderer(with_cards=False)
+        self._renderer = EventRenderer(with_cards=False, is_own=is_own)
         self._reader = LineReader(
             stdin, taking=self._taking, warn=lambda text: self.say(text, kind="warning")
         )

@@ -5,7 +5,7 @@ run that is taken up what it has cost is known, and not since when it was at wor
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -82,13 +82,15 @@ class Recent:
 class Manner(msgspec.Struct, kw_only=True, eq=False):
     """How all runs are told.
 
-    `with_cards`: open questions are drawn elsewhere, and told when they close. `live` is what of replies
-    and running calls is on the screen, which stays when they are cut. `is_verbose`: results and reasoning
-    are told in full. `recent` are the last results and reasonings, to be asked for. `has_said_unknown`:
+    `with_cards`: open questions are drawn elsewhere, and told when they close. `is_own` says by their id
+    whether words were typed here: their echo stands there already. `live` is what of replies and running
+    calls is on the screen, which stays when they are cut. `is_verbose`: results and reasoning are told in
+    full. `recent` are the last results and reasonings, to be asked for. `has_said_unknown`:
     that no price is known was told once.
     """
 
     with_cards: bool
+    is_own: Callable[[str], bool]
     live: LiveText
     recent: Recent
     is_verbose: bool = False

@@ -78,7 +78,9 @@ def received(of: RunMemory, fact: e.InputReceived) -> list[Block]:
     """Tell what becomes of a line that is not acted on at once."""
     of.inputs[fact.input_id] = fact
     notes: list[str] = []
-    if fact.source not in ("user", *UNATTENDED):
+    if fact.source == "user" and not of.manner.is_own(fact.input_id):
+        notes.append(f"said elsewhere: {fact.text}")
+    elif fact.source not in ("user", *UNATTENDED):
         notes.append(f"{fact.source} says: {fact.text}")
     if fact.handling in ("queue", "steer") or fact.reason:
         what = "turn" if of.is_chat else "state"
