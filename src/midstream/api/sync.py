@@ -284,6 +284,9 @@ class SyncEngine:
         """Let go of every run, close every connection. May be called twice.
 
         Cancelled, it goes on to its end, and raises only then: half an engine would hold the journal.
+
+        Raises:
+            WorldTrouble: something has not closed within a minute, and is left as it is.
         """
         if self._loop.is_closed:
             return
