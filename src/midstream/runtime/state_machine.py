@@ -69,6 +69,7 @@ from midstream.runtime.user_words import (
     fitting_input,
     readable,
 )
+from midstream.system.offloop import step_now
 
 FAIR_INPUTS = 64
 """Inputs taken in a row before the rest of the program has a turn: a handler may log very fast."""
@@ -353,9 +354,7 @@ class WorkflowStateMachine:
             await self._put(inputs.FilesSeen(branch="", manifest=None, note=run_place.CUT))
         if first is not None:
             await first()
-            self._is_held = False
-            await self._put(_NOTHING)
-        self._seen = ()
+        # Before anything begins again, which may come to its end at once.
         while self._in_doubt:
             (said, done), *others = self._in_doubt
             self._in_doubt = tuple(others)
@@ -364,6 +363,10 @@ class WorkflowStateMachine:
             else:
                 self._inputs.append((said, done))
                 self._rouse()
+        if first is not None:
+            self._is_held = False
+            await self._put(_NOTHING)
+        self._seen = ()
 
     async def _see_changes(self) -> None:
         """Journal what external agents had changed in the workspace before their process died."""
@@ -1127,6 +1130,8 @@ class WorkflowStateMachine:
         done = asyncio.get_running_loop().create_future()
         self._inputs.append((input, done))
         self._rouse()
+        if isinstance(input, inputs.UserSaid):  # what they cut off is to end at once
+            step_now(self._task)
         await done
 
     def _hooked(self) -> tuple[str, ...]:
