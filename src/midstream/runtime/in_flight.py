@@ -40,7 +40,7 @@ from midstream.runtime.effects import (
 )
 from midstream.runtime.emitter import RunEvents
 from midstream.runtime.ports import Clock, Handlers, World
-from midstream.system.offloop import step_now, still_working
+from midstream.system.offloop import still_working
 
 if TYPE_CHECKING:
     from midstream.runtime.file_watch import FileWatch
@@ -225,12 +225,9 @@ class InFlight:
         # Begun by the end of another effect or not, it sees the context the run was started in.
         assert self._context is not None
         loop, context = asyncio.get_running_loop(), self._context.copy()
-        if at_once and sys.version_info >= (3, 12):
+        if at_once and sys.version_info >= (3, 12):  # earlier ones cost a pass of the loop
             return asyncio.Task(work, loop=loop, name=name, context=context, eager_start=True)
-        task = loop.create_task(work, name=name, context=context)
-        if at_once:
-            step_now(task)
-        return task
+        return loop.create_task(work, name=name, context=context)
 
     def watch(self, run: Run, world: World) -> "FileWatch":
         """Return what sees changes in the workspace while external agents of a run, or branch, work."""

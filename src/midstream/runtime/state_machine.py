@@ -69,7 +69,6 @@ from midstream.runtime.user_words import (
     fitting_input,
     readable,
 )
-from midstream.system.offloop import step_now
 
 FAIR_INPUTS = 64
 """Inputs taken in a row before the rest of the program has a turn: a handler may log very fast."""
@@ -1130,8 +1129,6 @@ class WorkflowStateMachine:
         done = asyncio.get_running_loop().create_future()
         self._inputs.append((input, done))
         self._rouse()
-        if isinstance(input, inputs.UserSaid):  # what they cut off is to end at once
-            step_now(self._task)
         await done
 
     def _hooked(self) -> tuple[str, ...]:

@@ -77,25 +77,6 @@ def _carried(error: BaseException) -> BaseException:
     return RuntimeError(f"{type(error).__name__}: {error}").with_traceback(error.__traceback__)
 
 
-def step_now(task: "asyncio.Task[Any]") -> None:
-    """Let a task that was just made, or woken, take its next steps right here, up to where it waits.
-
-    They cost no pass of the loop then. Where the loop is none of asyncio's own, they are taken in the next.
-    """
-    loop, caller = asyncio.get_running_loop(), asyncio.current_task()
-    ready = getattr(loop, "_ready", None)
-    step: Any = ready[-1] if ready else None
-    if caller is None or getattr(getattr(step, "_callback", None), "__self__", None) is not task:
-        return
-    callback, args, context = step._callback, step._args, step._context
-    step.cancel()  # and not taken out: other threads add to what is ready
-    asyncio.tasks._leave_task(loop, caller)
-    try:
-        context.run(callback, *args)
-    finally:
-        asyncio.tasks._enter_task(loop, caller)
-
-
 async def still_working(tasks: Collection[Work], within_s: float) -> set[Work]:
     """Return those of some tasks that have not ended in so many seconds, as soon as none is left.
 
