@@ -432,7 +432,7 @@ def test_a_line_on_its_way_at_the_kill_is_back_in_the_next_console(tmp_path: Pat
         wait_until(lambda: kept() == [paste])
         screen.type("\r")
         screen.wait_until(lambda s: "› [pasted 1000 lines #1]\n" in s.text())
-        screen.wait_for("⏳ [pasted 1000 lines #1] · is on its way\n›")
+        screen.wait_for("⏳ [pasted 1000 lines #1] · is on its way")
         screen.type("and more")
         wait_until(lambda: kept() == [f"{paste}\0and more"])
         killed(screen)
