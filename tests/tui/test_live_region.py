@@ -275,6 +275,9 @@ def test_of_other_runs_nothing_streams_and_each_has_a_line() -> None:
         "⋯ dude is writing",
         "⋯ review (ab12) ▌ look · look()",
     ]
+    # In a chat that has not begun, too: nobody is in front there.
+    shown = live.shown([("o", call)], height=8, width=80, lanes=(OTHER,))
+    assert not any("background" in text for row in shown for _, text in row)
 
 
 def test_how_far_a_run_is_stands_above_those_at_work() -> None:

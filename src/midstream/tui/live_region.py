@@ -144,7 +144,8 @@ class LiveText:
         """
         since = self._timed(lanes, now)
         head: list[Row] = []
-        if progress and lanes and self._has_room(len(lanes), height, run):
+        is_heard = bool(self._speakers(run, lanes))
+        if progress and lanes and _has_room(len(lanes), height, is_heard=is_heard):
             head = [one_row([("", progress)], width - 1, "▶ ", ACCENT)]
         found = [*self._rows(calls, lanes, height - len(head), width, now, since, run)]
         # Above the lines of those at work, below what is said.
@@ -153,12 +154,6 @@ class LiveText:
             [(style, _JOINERS.sub("", text)) for style, text in row]
             for row in (*found[:place], *head, *found[place:])
         ]
-
-    def _has_room(self, lanes: int, height: int, run: str) -> bool:
-        """Return whether a row more costs nobody at work theirs; where some have none, it is worth one."""
-        is_heard = any(not run or key[0] == run for key in self._speakers())
-        before, with_it = (height // 2, (height - 1) // 2) if is_heard else (height, height - 1)
-        return height > 2 and (lanes <= with_it or lanes > before)
 
     def _rows(
         self,
@@ -172,17 +167,14 @@ class LiveText:
     ) -> Sequence[Row]:
         if height <= 0:
             return []
-        speakers = [key for key in self._speakers() if not run or key[0] == run]
+        speakers = self._speakers(run, lanes)
         stalled = {lane.run for lane in lanes if lane.is_stalled}
         calls = [(of, call) for of, call in calls if of not in stalled]
         paths = self._with_own_calls(lanes, calls)
         # Where nobody speaks there is room for what a command says.
-        loud = self.outputs.loudest(calls, run) if not speakers and height > 3 else None
-        own = [
-            (of, call)
-            for of, call in calls
-            if (of, call.branch) not in paths and (not run or of == run)
-        ]
+        in_front = [(of, call) for of, call in calls if _is_in_front(of, run, lanes)]
+        loud = self.outputs.loudest(in_front) if not speakers and height > 3 else None
+        own = [(of, call) for of, call in in_front if (of, call.branch) not in paths]
         most = max(1, height // 2) if speakers else height
         # A hundred may be at work, in every frame: only what there is room for is laid out.
         left_out, has_lanes = len(own) + len(lanes) - most, bool(lanes)
@@ -217,13 +209,14 @@ class LiveText:
             found += self._speaker_rows(key, items.get(key[:2], ""), share, width)
         return [*found[-room:], *below]
 
-    def _speakers(self) -> list[_Key]:
+    def _speakers(self, active: str, lanes: Sequence[Lane]) -> list[_Key]:
         """Return who is heard: of a run's branches the first that began to speak, and still does."""
         found: dict[tuple[str, str], _Key] = {}
         spoken = [key for key, stream in self.streams.items() if stream.words]
         for key in (*spoken, *(key for key, stream in self.streams.items() if stream.doing)):
             run, branch, agent = key
-            found.setdefault((run, "" if branch else agent), key)
+            if _is_in_front(run, active, lanes):
+                found.setdefault((run, "" if branch else agent), key)
         return list(found.values())
 
     def _with_own_calls(
@@ -302,6 +295,17 @@ class LiveText:
         )
         named = branch_label(call.branch)
         return rows(Line((*named, (MUTED, what + said)), "⋯ ", MUTED), width)[0]
+
+
+def _is_in_front(run: str, active: str, lanes: Sequence[Lane]) -> bool:
+    """Return whether a run streams: one in the background has a line for all of it."""
+    return run == active or not (active or any(lane.run == run and lane.label for lane in lanes))
+
+
+def _has_room(lanes: int, height: int, *, is_heard: bool) -> bool:
+    """Return whether a row more costs nobody at work theirs; where some have none, it is worth one."""
+    before, with_it = (height // 2, (height - 1) // 2) if is_heard else (height, height - 1)
+    return height > 2 and (lanes <= with_it or lanes > before)
 
 
 def _lane_row(lane: Lane, doing: str, width: int, *, took_s: float, streamed: int) -> Row:

@@ -126,11 +126,10 @@ class Outputs:
         """Return what a call says now, "" for nothing."""
         return "".join(self.lines(run, call_id, 1))
 
-    def loudest(self, calls: Sequence[tuple[str, ToolCalled]], run: str) -> ToolCalled | None:
-        """Return the newest of the run's calls that says enough for rows of its own ("": of any run)."""
+    def loudest(self, calls: Sequence[tuple[str, ToolCalled]]) -> ToolCalled | None:
+        """Return the newest of the calls, each with its run, that says enough for rows of its own."""
         for of, call in reversed(calls):
-            enough = len(self.lines(of, call.call_id, LEAST_LINES)) == LEAST_LINES
-            if enough and (not run or of == run):
+            if len(self.lines(of, call.call_id, LEAST_LINES)) == LEAST_LINES:
                 return call
         return None
 
