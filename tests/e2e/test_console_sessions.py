@@ -586,6 +586,26 @@ async def test_a_numbered_answer_to_nothing_and_a_stop_of_nothing_are_told(tmp_p
         assert heard(made) == ["hi"]
 
 
+async def test_what_goes_on_behind_is_named_by_stop_and_found_by_its_workflow(
+    tmp_path: Path,
+) -> None:
+    async with scene(tmp_path, says("Once upon ", gate=Gate())) as made:
+        await made.type("/workflow review")
+        await made.thinking()
+        review = made.session.active()
+        assert review is not None
+        await made.type("/detach")
+
+        stopped = await made.type("/stop")
+
+        short = review.run.id[:4]
+        assert stopped.reason.startswith(
+            f"Nothing is running in front; review ({short}) goes on behind. /attach {short}"
+        )
+        await made.type("/attach REVIEW")
+        assert made.session.active() is review
+
+
 async def test_chats_without_a_name_are_told_apart_by_their_first_words(tmp_path: Path) -> None:
     async with scene(tmp_path, "They swim.", "They fly.") as made:
         await said(made, "tell me about fish")

@@ -193,6 +193,8 @@ class Runs:
     async def find_id(self, prefix: str) -> str:
         """Return the id that begins so, in any case, or of the run that is called so.
 
+        Of those that go on here it may be called by its workflow, too.
+
         Raises:
             UserMistake: none does, or several do.
         """
@@ -200,6 +202,11 @@ class Runs:
         found = [m.run.id for m in self.own() if m.run.id.casefold().startswith(wanted)]
         for text in dict.fromkeys((wanted, prefix)) if wanted else ():
             found += [kept.id for kept in await self.matching(text)]
+        found += [
+            m.run.id
+            for m in self.own()
+            if not m.run.is_over and m.run.workflow_name.casefold() == wanted
+        ]
         ids = list(dict.fromkeys(found))
         # What begins so by its id is meant before what is called so.
         meant = [id for id in ids if id.casefold().startswith(wanted)] or ids

@@ -58,6 +58,13 @@ async def _stop(session: Session, argument: str) -> None:
     if machine is not None and is_at_work(machine.run):
         await machine.halt()
     elif not session.side_questions.stop():
+        runs = session.runs
+        behind = [m for m in runs.own() if m is not machine and is_at_work(m.run)]
+        if behind:
+            raise UserMistake(
+                f"Nothing is running in front; {', '.join(map(runs.named, behind))} goes on behind.",
+                hint=f"/attach {runs.short(behind[0].run.id)} turns to it.",
+            )
         raise UserMistake(
             "Nothing is running.", hint="/runs lists earlier runs and those in other processes."
         )
