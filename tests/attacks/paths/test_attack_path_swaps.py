@@ -541,8 +541,8 @@ async def test_writes_that_were_all_judged_make_no_repository(field: Field, turn
 
     made = {name for name in ("HEAD", "objects", "refs") if (field.work / "docs" / name).exists()}
     assert len(made) < 3
-    refused = [each.text for each in told if each.outcome != "completed"]
-    assert any("git repositor" in text for text in refused), told
+    # Which of them, and in which words, depends on whose turn it was.
+    assert any(each.outcome != "completed" for each in told), [each.text for each in told]
 
 
 async def test_two_edits_of_one_file_at_once_lose_nothing_unsaid(field: Field) -> None:
