@@ -36,13 +36,14 @@ def shell(line: str, folder: Path) -> Child:
     return Child([SHELL, "-c", line], folder=folder, environment=ENVIRONMENT, stdin=PIPED)
 
 
-def heard(child: Child, word: bytes) -> None:
-    """Wait until a child has said a word."""
+def heard(child: Child, word: bytes) -> bytes:
+    """Wait until a child has said a word; return what it said."""
     child.listen()
     said = b""
     while word not in said:
         child.wait(DEADLINE_S)
         said += child.read()
+    return said
 
 
 def test_a_child_is_ended_with_all_it_started(tmp_path: Path) -> None:
@@ -108,6 +109,37 @@ def test_what_is_older_than_a_child_is_not_asked_whether_it_belongs_to_it(
     assert alive_in(tmp_path) == []
     assert asked
     assert all(started.get(pid, sys.maxsize) >= started[older.process.pid] for pid in asked)
+
+
+def test_what_is_just_becoming_another_program_belongs_to_it_all_the_same(tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    again.write_text(f"exec {SHELL} {again}\n")
+    begins = f"echo $$; exec {SHELL} {again}"
+    child = shell(f"(setsid {SHELL} -c '{begins}' &); cat", tmp_path)
+    mine = int(heard(child, b"\n"))
+
+    # A look in twenty meets it where it has no environment.
+    found = [process_tree.members(child.process.pid, child._tag) for _ in range(300)]
+
+    child.end()
+    assert all(mine in {each.pid for each in members} for members in found)
+    assert alive_in(tmp_path) == []
+
+
+def test_what_shows_no_environment_any_more_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = shell("(setsid sh -c 'echo $$; exec sleep 1000' &); cat", tmp_path)
+    mine = int(heard(child, b"\n"))
+    assert mine in child.left()
+
+    monkeypatch.setattr(process_tree, "_carries", lambda *_: False)
+    seen = child.left()
+    monkeypatch.undo()
+    child.end()
+
+    assert mine in seen
+    assert alive_in(tmp_path) == []
 
 
 async def test_a_start_that_nobody_waits_for_leaves_nothing(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import os
 import select
 import signal
 import sys
+import time
 from collections.abc import Collection
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -26,6 +27,12 @@ from midstream.config.portable import SIGKILL, NotHere
 TAG: Final = "MIDSTREAM_CALL"
 """The environment variable that marks the descendants of one call, and of those around it."""
 _TAGGED: Final = f"{TAG}=".encode()
+
+_LISTS: Final = 3
+"""How often it is listed what runs: what ends before it is asked may have started another meanwhile."""
+_EXEC_LOOKS: Final = 250
+_EXEC_S: Final = 0.002
+"""How often, and after how long, a process is looked at again that is just becoming another program."""
 
 
 class Process(NamedTuple):
@@ -40,12 +47,16 @@ class Process(NamedTuple):
 
 def processes() -> list[Process]:
     """Return the processes that are running now; zombies are not. None where there is no /proc."""
+    found: list[Process] = []
+    asked: set[str] = set()
     try:
-        names = os.listdir("/proc")
+        for _ in range(_LISTS):
+            names = set(filter(str.isdigit, os.listdir("/proc"))) - asked
+            asked |= names
+            found += filter(None, map(_process, map(int, names)))
     except OSError:
         return []
-    found = (_process(int(name)) for name in names if name.isdigit())
-    return [process for process in found if process is not None]
+    return found
 
 
 def are_seen() -> bool:
@@ -68,9 +79,8 @@ def _started(pid: int) -> int:
 
 def _stat(pid: int) -> list[bytes]:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name, in parentheses, may hold blanks and parentheses itself.
-            return file.read().rpartition(b")")[2].split()
+        # The name, in parentheses, may hold blanks and parentheses itself.
+        return _read(pid, "stat").rpartition(b")")[2].split()
     except OSError:
         return []
 
@@ -81,40 +91,64 @@ def marked(tag: str) -> dict[str, str]:
     return {TAG: f"{around}/{tag}" if around else tag}
 
 
-def members(leader: int, tag: str) -> list[Process]:
-    """Return the live processes of the command led by `leader`; its id must not be reaped yet."""
+def members(leader: int, tag: str, known: set[tuple[int, int]] | None = None) -> list[Process]:
+    """Return the live processes of the command led by `leader`; its id must not be reaped yet.
+
+    What is found becomes `known`, by its id and start, and is a member until it is gone: one that is
+    ending shows no environment any more.
+    """
     everyone = processes()
     # What is older than the leader cannot descend from it: most of a busy machine is not even asked.
     since = _started(leader)
     mark = tag.encode()
+    known = set() if known is None else known
     ours = {
         process.pid
         for process in everyone
         if leader in (process.pid, process.group, process.session)
-        or (process.started >= since and _carries(process.pid, mark))
+        or (process.pid, process.started) in known
+        or (process.started >= since and process.session and _carries(process.pid, mark))
     }
     grew = True
     while grew:
         below = {process.pid for process in everyone if process.parent in ours}
         grew = not below <= ours
         ours |= below
-    return [process for process in everyone if process.pid in ours]
+    found = [process for process in everyone if process.pid in ours]
+    known.update((process.pid, process.started) for process in found)
+    return found
 
 
 def _carries(pid: int, mark: bytes) -> bool:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            held = file.read()
-    except OSError:
-        return False
+    held = b""
+    for _ in range(_EXEC_LOOKS):
+        try:
+            # While it becomes another program it has neither: only the next look tells whose it is.
+            held = _read(pid, "environ") or (
+                _read(pid, "cmdline") and (_read(pid, "environ") or b"\0")
+            )
+        except OSError:
+            return False
+        if held:
+            break
+        time.sleep(_EXEC_S)
     return mark in held and any(
         each.startswith(_TAGGED) and mark in each[len(_TAGGED) :].split(b"/")
         for each in held.split(b"\0")
     )
 
 
+def _read(pid: int, what: str) -> bytes:
+    with open(f"/proc/{pid}/{what}", "rb") as file:
+        return file.read()
+
+
 def send(
-    which: signal.Signals, leader: int, tag: str, spared: Collection[int] = ()
+    which: signal.Signals,
+    leader: int,
+    tag: str,
+    spared: Collection[int] = (),
+    known: set[tuple[int, int]] | None = None,
 ) -> list[Process]:
     """Send a signal to the leader's group and to each member outside it; return all members.
 
@@ -122,7 +156,7 @@ def send(
     """
     if sys.platform == "win32":
         raise NotHere
-    found = members(leader, tag)
+    found = members(leader, tag, known)
     if not spared:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, which)

@@ -156,6 +156,7 @@ class Child:
         self._is_apart = is_apart
         self._first: tree.First | None = None
         self._plan: list[tuple[float, signal.Signals]] = []
+        self._known: set[tuple[int, int]] = set()
         self._has_begun = self._is_killed = self._has_exited = self._is_over = False
         self._exit: int | None = None
         self._output: int | None = None
@@ -260,7 +261,8 @@ class Child:
         """Return what lives of it: what it started, else itself, or its namespace's first process."""
         leader = self.process.pid
         # The leader may have ended, and waits to be reaped: it keeps the id, and counts for nothing.
-        found = tuple(each.pid for each in tree.members(leader, self._tag) if each.pid != leader)
+        everyone = tree.members(leader, self._tag, self._known)
+        found = tuple(each.pid for each in everyone if each.pid != leader)
         if found:
             return found
         if self._first is not None and not self._first.is_gone():
@@ -302,11 +304,11 @@ class Child:
             else:
                 # The sandbox's own two are not told softly: their end would kill the rest.
                 spared = () if self._first is None else (leader, self._first.pid)
-                tree.send(which, leader, self._tag, spared)
+                tree.send(which, leader, self._tag, spared, self._known)
         if self._is_killed:
             if self._first is not None:
                 self._first.kill()
-            tree.send(SIGKILL, leader, self._tag)
+            tree.send(SIGKILL, leader, self._tag, (), self._known)
 
     def see_off(
         self, left: tuple[int, ...], meanwhile: Callable[[], object] = lambda: None
