@@ -120,6 +120,20 @@ async def test_several_chats_that_were_left_in_mid_turn_are_told_in_one_line(
         assert made.ui.said[-1].count("left in mid-turn") == 2
 
 
+async def test_who_goes_on_with_one_of_them_is_told_of_the_other(tmp_path: Path) -> None:
+    store = MemoryStore()
+    words = ("tell me a story", "and another")
+    for each in words:
+        async with scene(tmp_path, says("Once ", gate=Gate()), store=store.beside()) as made:
+            await made.type(each)
+            await made.thinking()
+
+    async with scene(tmp_path, store=store.beside(), goes_on=NEWEST) as made:
+        (other,) = {*words} - {made.ui.said[0]}
+        (told,) = [line for line in made.ui.said if "was left" in line]
+        assert f"role:dude ({other}): was left: /resume " in told
+
+
 async def test_resume_with_an_unknown_name_says_so_and_begins_a_new_chat(tmp_path: Path) -> None:
     store = MemoryStore()
     await two_chats(tmp_path, store)

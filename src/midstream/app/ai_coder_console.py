@@ -76,7 +76,7 @@ class AICoderConsole:
         session.runs.equip(parts)
         wanted, switching.mode = switching.mode, switching.home
         switching.notify(notices)
-        await session.background.begin(
+        chats = await session.background.begin(
             is_resumed=config.is_on(AUTO_RESUME), is_for_chat=goes_on is not None
         )
         try:
@@ -84,6 +84,9 @@ class AICoderConsole:
             is_there = await session.chats.begin(
                 goes_on, role if config.mode.kind == "role" else ""
             )
+            if goes_on is not None and not goes_on.is_from_list:
+                here = {machine.run.id for machine in session.runs.own()}
+                session.background.announce([each for each in chats if each.id not in here])
             if wanted.kind == "workflow" and not is_there:
                 is_there = goes_on is not None or (
                     not config.is_mode_asked_for

@@ -50,11 +50,11 @@ class Background:
 
     # --- for the console --------------------------------------------------------------------
 
-    async def begin(self, *, is_resumed: bool, is_for_chat: bool) -> None:
+    async def begin(self, *, is_resumed: bool, is_for_chat: bool) -> list[KeptRun]:
         """Tell of the runs an earlier process left, or let them go on (`is_resumed`).
 
-        Who begins with an earlier chat (`is_for_chat`) sees the chats anyway, and is told of the other
-        runs alone.
+        Who begins with an earlier chat (`is_for_chat`) is told of the other runs alone; the chats are
+        returned.
         """
         try:
             for kept in reversed(await self._runs.listed()):
@@ -64,13 +64,13 @@ class Background:
         except MidstreamError as error:
             # The console always starts: what cannot be read is told, and new runs may still be kept.
             self._ui.say(str(error), kind="error")
-            return
+            return []
         if is_resumed:
             await self._resume_all(left)
-        else:
-            self.announce(
-                [kept for kept in left if not (is_for_chat and kept.summary.kind == "chat")]
-            )
+            return []
+        chats = [kept for kept in left if is_for_chat and kept.summary.kind == "chat"]
+        self.announce([kept for kept in left if kept not in chats])
+        return chats
 
     async def is_kept_from_starting(self, workflow: str) -> bool:
         """Keep a saved mode from starting its workflow again while a run of it is kept or elsewhere.

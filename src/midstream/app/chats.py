@@ -55,6 +55,11 @@ class GoesOn(msgspec.Struct, frozen=True, kw_only=True):
     which: str = ""
     is_newest: bool = False
 
+    @property
+    def is_from_list(self) -> bool:
+        """Return whether a person chooses from all of them."""
+        return not (self.which or self.is_newest)
+
 
 class Chats:
     """The chats of a workspace. What cannot be done raises `UserMistake`, unchanged.
@@ -253,7 +258,7 @@ class Chats:
                 why = other or f"There is no earlier chat{whose} in this folder"
                 self._ui.say(f"{why}: a new {'chat' if other else 'one'} begins.", kind="note")
                 return False
-            if not goes_on.which:
+            if goes_on.is_from_list:
                 await self.offer()
                 return False
             await self.go(goes_on.which)
