@@ -97,6 +97,11 @@ async def test_a_question_of_a_run_in_the_background_is_announced_and_counted(
         assert "1 waits for you in the background" in made.console.status().notes
 
         await made.type("/workflow review")
+        await made.type("/role coder")
+        assert f"review ({short}) waits in the background: /workflow review returns to it." in (
+            made.ui.said
+        )
+        await made.type("/workflow review")
         assert made.console.status().enter == "answers #1"
         assert (await made.type("the first")).kind == "taken"
         await made.ui.until("question_answered")

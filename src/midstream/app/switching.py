@@ -363,7 +363,8 @@ class Switching:
         way = f"/workflow {self._started_as.get(machine.run.id, machine.run.workflow_name)}"
         if self.runs.is_watched(machine):
             way = f"/attach {self.runs.short(machine.run.id)}"
-        words = f"{self.runs.named(machine)} goes on in the background: {way} returns to it."
+        does = "waits" if machine.run.is_parked else "goes on"
+        words = f"{self.runs.named(machine)} {does} in the background: {way} returns to it."
         self.ui.say(words, kind="note")
 
     def _show_history(self, machine: Machine) -> None:
