@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from deadline import DEADLINE_S, wait_until
-from pipes_kit import MODEL, OFFLINE, finished, started
+from pipes_kit import MODEL, OFFLINE, checkpointed, finished, interrupt, started
 from support.openai_server import Call, Fault, OpenAIServer, Reply
 
 from midstream.system.own_process import run_until_signalled
@@ -94,6 +94,30 @@ def test_a_signal_ends_a_request_that_hangs(tmp_path: Path, number: int, code: i
         assert "is kept where it stopped: `midstream resume " in ended.told
         server.exchanges[0].ended.wait()
         assert server.exchanges[0].client_left
+
+
+@pytest.mark.parametrize(
+    "work", [("chat", "x"), ("run", "coder_reviewer", "x")], ids=lambda it: it[0]
+)
+def test_what_came_of_a_reply_before_the_signal_is_shown(
+    tmp_path: Path, work: tuple[str, ...]
+) -> None:
+    with OpenAIServer([Fault(how="hang_mid", text="Once upon a time")]) as server:
+        process = started(tmp_path, *work, *MODEL, server=server)
+        checkpointed(tmp_path, "Once upon a")
+        told = interrupt(process).err.splitlines()
+
+    (shown,) = [at for at, line in enumerate(told) if line.startswith("Once upon a")]
+    assert "[interrupted]" in told[shown + 1]
+    assert "is kept where it stopped" in told[shown + 2]
+
+
+def test_a_reply_that_stands_on_the_output_is_not_shown_once_more(tmp_path: Path) -> None:
+    with OpenAIServer([Reply(text="Once upon a time.")]) as server:
+        ended = finished(started(tmp_path, "chat", "x", *MODEL, server=server))
+
+    assert ended.out == "Once upon a time.\n"
+    assert "Once" not in ended.told
 
 
 @pytest.mark.parametrize(

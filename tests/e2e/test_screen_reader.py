@@ -58,6 +58,20 @@ def test_words_in_mid_word_halt_and_nothing_is_lost_or_doubled(tmp_path: Path) -
     ]
 
 
+def test_what_was_not_told_yet_of_a_reply_is_told_when_the_console_is_left(tmp_path: Path) -> None:
+    cut = Reply(chunks=("One is whole. Two is cu", "t."), gate=Gate(), gate_after=1)
+    with OpenAIServer([cut]) as server, console(tmp_path, *READ, server=server) as screen:
+        screen.wait_for("Enter sends to dude.")
+        screen.type("go\r")
+        screen.wait_for("One is whole.")
+        screen.type(CTRL_D)
+        assert screen.wait_exit() == 0
+        lines = said(screen)
+
+    assert lines[lines.index("One is whole.") :].count("Two is cu") == 1
+    assert lines[lines.index("Two is cu") + 1] == "▌ [interrupted]"
+
+
 def test_ctrl_c_halts_and_leaves_only_where_nothing_is_at_work(tmp_path: Path) -> None:
     cut = Reply(chunks=("One. Tw", "o."), gate=Gate(), gate_after=1)
     with OpenAIServer([cut]) as server, console(tmp_path, *READ, server=server) as screen:

@@ -305,6 +305,7 @@ async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
     from midstream.app.commands.permission_commands import without_sandbox
     from midstream.app.headless import loaded, unanswered, unapproved
     from midstream.tui.jsonlines import line_ui
+    from midstream.tui.plain_lines import PlainUI
     from midstream.tui.stdio_capture import capture_stdio
 
     ui = line_ui(STDERR, is_json=options.is_json)
@@ -335,6 +336,8 @@ async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
                 if (words := unanswered(run) or unapproved(run)) is not None:
                     ui.say(words, kind="error")
     finally:
+        if isinstance(ui, PlainUI):
+            ui.left()
         if made is not None and made.store.is_lasting:
             for words in filter(None, (_left_words(each.run) for each in made.engine.machines())):
                 ui.say(words, kind="note")
@@ -363,6 +366,7 @@ async def _shown(made: Parts, work: Work, ui: "JsonUI | PlainUI", options: Optio
         WorldTrouble: the journal was lost meanwhile; the runs are in files of their own.
     """
     from midstream.tui.jsonlines import JsonUI
+    from midstream.tui.plain_lines import PlainUI
 
     working = asyncio.ensure_future(work(made))
     lost: list[JournalStalled] = []
@@ -374,7 +378,9 @@ async def _shown(made: Parts, work: Work, ui: "JsonUI | PlainUI", options: Optio
             working.cancel()
         if options.is_json:
             ui.show(envelope)
-        elif not (lost or _is_output(made, envelope)):
+        elif isinstance(ui, PlainUI) and _is_output(made, envelope):
+            ui.stands(envelope)
+        elif not lost:
             ui.show(envelope)
             if isinstance(envelope.event, e.AnswerRefused):
                 ui.say(f"The answer was refused: {envelope.event.reason}", kind="warning")

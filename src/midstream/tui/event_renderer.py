@@ -136,7 +136,7 @@ class EventRenderer:
         event, of = envelope.event, self._of(envelope.run)
         if envelope.seq is not None and envelope.seq <= of.past:
             return []
-        is_heard = self.manner.with_cards or isinstance(event, ThinkingDelta)
+        is_heard = self.manner.with_cards or isinstance(event, TextDelta | ThinkingDelta)
         if is_heard and self.live.hears(of.run, event):
             return []
         if isinstance(event, Notice) and not (is_behind and isinstance(event, AgentThinking)):

@@ -52,11 +52,20 @@ class PlainUI(UI):
     def show(self, envelope: Envelope, *, is_behind: bool = False) -> None:
         """Show an event of a run; see `UI.show`."""
         self._print(self._renderer.render(envelope, is_behind=is_behind))
-        self._renderer.live.forget(envelope.run, envelope.event)
+        self.stands(envelope)
         if not self._settles:
             self._settles = True
             # What an interruption ended is told in the same breath of the loop as the interruption.
             soon(self._settle)
+
+    def stands(self, envelope: Envelope) -> None:
+        """Take note that what an event says stands somewhere, here or on another stream."""
+        self._renderer.live.forget(envelope.run, envelope.event)
+
+    def left(self) -> None:
+        """Print what came of replies nobody hears the end of, as their runs are left. Once."""
+        self._settle()
+        self._print(self._renderer.left())
 
     def say(self, text: str, *, kind: Kind = "info") -> None:
         """Show the console's own words; see `UI.say`."""
@@ -103,7 +112,7 @@ class PlainUI(UI):
 
     async def close(self) -> None:
         """Return when everything shown is written."""
-        self._settle()
+        self.left()
         await self._writer.aclose()
 
     def _settle(self) -> None:

@@ -101,6 +101,15 @@ class ScreenReaderUI(PlainUI):
         super().show(envelope, is_behind=is_behind)
         self.refresh()
 
+    def left(self) -> None:
+        """Print what was not told yet of replies nobody hears the end of; see `PlainUI.left`."""
+        for (run, branch, agent), (_, rest) in self._heard.items():
+            self._renderer.live.hears(
+                run, TextDelta(branch=branch, agent=agent, text=rest.lstrip(" "))
+            )
+        self._heard.clear()
+        super().left()
+
     def refresh(self) -> None:
         """Say what Enter will do, once it is something else."""
         if not self._is_telling and self._session is not None:
