@@ -193,6 +193,11 @@ def test_what_became_scrollback_leaves_the_live_region() -> None:
     assert live.shown([], height=8, width=40) == []
 
 
+def test_whether_a_budget_is_raised_midstream_asks() -> None:
+    asked = Question(id="q1", number=1, kind="question", text="Go on?", about="budget")
+    assert to_plain(question_lines(asked)).startswith("? #1 midstream asks")
+
+
 def test_a_question_that_wants_several_things_shows_them_as_a_form() -> None:
     schema: dict[str, Json] = {
         "properties": {"kind": {"enum": ["bug", "feature"]}, "note": {"type": "string"}},

@@ -17,7 +17,7 @@ from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.safety.sanitize import controlled, on_one_line, sanitized
-from midstream.views.calls_in_words import beginning
+from midstream.views.calls_in_words import asker, beginning
 from midstream.views.cells import clipped
 
 AWAY_S: Final = 10.0
@@ -113,7 +113,7 @@ class Calls:
     def _words(self, envelope: Envelope) -> str:
         match envelope.event:
             case e.QuestionAsked() as asked if asked.kind != "input":
-                who = asked.agent or "the workflow"
+                who = asker(asked)
                 wants = "wants to run" if asked.kind == "approval" else "asks:"
                 wants = "proposes a plan:" if asked.about == "plan" else wants
                 return f"{who} {wants} {beginning(asked.text)}"

@@ -206,10 +206,15 @@ def _short(value: Json) -> str:
 # --- questions: who asks, and what about ------------------------------------------------------------
 
 
+def asker(question: Question | QuestionAsked) -> str:
+    """Return who asks. Whether a budget is raised no workflow asks, but whoever counts it."""
+    return question.agent or ("midstream" if question.about == "budget" else "the workflow")
+
+
 def question_heading(question: Question | QuestionAsked) -> str:
     """Return who asks what, such as `#2 ada asks`, or `#2 ada wants to change calc.py  +2 -0`."""
     number = f"#{question.number} " if question.number else ""
-    who = question.agent or "the workflow"
+    who = asker(question)
     if question.branch:
         who = f"{question.branch} ▌ {who}"
     if question.kind != "approval":
