@@ -21,6 +21,7 @@ from midstream.system.offloop import in_thread, still_working
 from midstream.system.own_process import own_redactor
 from midstream.tools.mcp.mcp_tools import (
     MAX_TOOLS,
+    MAY_HAVE_DONE,
     BadOffer,
     Offer,
     outcome_of,
@@ -189,8 +190,10 @@ class Connection:
     ) -> ToolOutcome:
         """Return how a call of a tool ended. Cancelling tells the server so.
 
+        Where the server had the call and gave no answer, that is not known.
+
         Raises:
-            WorldTrouble: it failed, and what it did nobody knows.
+            WorldTrouble: it could not be called, or answered with an error.
         """
         from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
         from mcp_types import InputRequiredResult as MoreWanted
@@ -204,13 +207,18 @@ class Connection:
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
         # Not `call_tool`: that lets the server choose a schema to check its answer by, on the loop.
         wanted: TypeAdapter[Any] = TypeAdapter(CallToolResult | MoreWanted)
+        is_sent = False
         try:
-            result = await self._session().send_request(
-                request, wanted, progress_callback=on_progress
-            )
+            session = self._session()
+            is_sent = True
+            result = await session.send_request(request, wanted, progress_callback=on_progress)
         # An edge, as above.
         except Exception as error:
-            raise self._trouble(error) from None
+            trouble = self._trouble(error)
+            if is_sent and trouble.hint == _STANDING:
+                text = f"{trouble.what}\n{MAY_HAVE_DONE}"
+                return ToolOutcome(outcome="unknown", text=text)
+            raise trouble from None
         if not isinstance(result, CallToolResult):
             return ToolOutcome(
                 outcome="failed",

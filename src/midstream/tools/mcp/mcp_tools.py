@@ -228,6 +228,10 @@ Caller: TypeAlias = Callable[
 ]
 
 
+MAY_HAVE_DONE: Final = "It may have done it: verify before repeating it."
+"""What the model is told where a server had a call and gave no answer."""
+
+
 def tool_of(server: McpServer, offer: Offer, call: Caller) -> Tool:
     """Return an approved offer as a tool; `call` does its calls."""
     schema = plain_schema(offer.parameters)
@@ -251,7 +255,7 @@ def tool_of(server: McpServer, offer: Offer, call: Caller) -> Tool:
         called = call(server, offer, arguments, context.progress)
         return await unless_stopped(called, context.stop) or ToolOutcome(
             outcome="unknown",
-            text="Stopped: the server was told so. It may have done it: verify before repeating it.",
+            text=f"Stopped: the server was told so. {MAY_HAVE_DONE}",
         )
 
     return Tool(spec=spec, function=function, plan=plan)
