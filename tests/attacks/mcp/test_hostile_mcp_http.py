@@ -1,12 +1,13 @@
 """MCP servers over HTTP that attack: each case is what comes over the wire, and what a person reads."""
 
 import asyncio
+import contextlib
 import gzip
 import itertools
 import json
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import pytest
@@ -172,27 +173,45 @@ async def test_a_secret_of_ours_goes_into_no_header_of_a_workspaces_server(tmp_p
     assert not any(b"tweet" in each for each in asked)
 
 
-async def test_a_real_server_over_http_is_approved_and_called(tmp_path: Path) -> None:
+@contextlib.asynccontextmanager
+async def real_server() -> AsyncIterator[tuple[McpServer, asyncio.subprocess.Process]]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port, number = listening.getsockname()[1], listening.fileno()
         process = await asyncio.create_subprocess_exec(
             sys.executable, REAL, str(number), pass_fds=[number], stderr=asyncio.subprocess.DEVNULL
         )
-    server = McpServer(name="real", url=f"http://127.0.0.1:{port}/mcp", start_timeout_s=DEADLINE_S)
+    url = f"http://127.0.0.1:{port}/mcp"
     try:
-        async with bench(tmp_path, server) as b:
-            await b.approve("real")
-            outcome = await b.call("mcp__real__add", {"a": 20, "b": 3})
-            (net,) = (
-                each.target
-                for tool in b.servers.tools()
-                if tool.plan is not None and tool.spec.name == "mcp__real__add"
-                for each in tool.plan({}, b.context()).requests
-                if each.kind == "net"
-            )
+        yield McpServer(name="real", url=url, start_timeout_s=DEADLINE_S), process
     finally:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
         await process.wait()
+
+
+async def test_a_real_server_over_http_is_approved_and_called(tmp_path: Path) -> None:
+    async with real_server() as (server, _), bench(tmp_path, server) as b:
+        await b.approve("real")
+        outcome = await b.call("mcp__real__add", {"a": 20, "b": 3})
+        (net,) = (
+            each.target
+            for tool in b.servers.tools()
+            if tool.plan is not None and tool.spec.name == "mcp__real__add"
+            for each in tool.plan({}, b.context()).requests
+            if each.kind == "net"
+        )
 
     assert (outcome.outcome, outcome.text, net) == ("completed", "23", "127.0.0.1")
     assert json.loads(outcome.text) == 23
+
+
+async def test_a_call_whose_server_dies_in_it_may_have_been_done(tmp_path: Path) -> None:
+    async with real_server() as (server, process), bench(tmp_path, server) as b:
+        await b.approve("real")
+        calling = asyncio.create_task(b.call("mcp__real__slow", {}))
+        await b.has_progressed.wait()
+        process.kill()
+        ended = await calling
+
+    assert ended.outcome == "unknown"
+    assert ended.text.endswith("It may have done it: verify before repeating it.")

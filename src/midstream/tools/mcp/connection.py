@@ -215,7 +215,7 @@ class Connection:
         # An edge, as above.
         except Exception as error:
             trouble = self._trouble(error)
-            if is_sent and trouble.hint == _STANDING:
+            if is_sent and not self._is_answer(error):
                 text = f"{trouble.what}\n{MAY_HAVE_DONE}"
                 return ToolOutcome(outcome="unknown", text=text)
             raise trouble from None
@@ -236,6 +236,17 @@ class Connection:
             raise ConnectionError
         return self._client.session
 
+    def _is_answer(self, error: BaseException) -> bool:
+        """Return whether an error is what the server said, and not that nothing usable came from it."""
+        from mcp import MCPError
+        from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, PARSE_ERROR, REQUEST_TIMEOUT
+
+        # The library says these itself where a connection breaks, a proxy answers, or what comes is no
+        # message; of a server they tell no more.
+        own = (CONNECTION_CLOSED, INTERNAL_ERROR, PARSE_ERROR, REQUEST_TIMEOUT)
+        is_over = self._traffic.over.is_set()
+        return isinstance(error, MCPError) and error.code not in own and not is_over
+
     def _trouble(self, error: BaseException) -> MidstreamError:
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
@@ -247,10 +258,11 @@ class Connection:
             return WorldTrouble(f"{named} {told}", hint=_STANDING)
         if isinstance(error, TimeoutError):
             return WorldTrouble(f"{named} did not answer in time.", hint=_STANDING)
-        words = self._redacted(str(error) or type(error).__name__)
-        return WorldTrouble(
-            f"{named} answered with an error: {_short(words)}", hint="Change what it was asked."
-        )
+        words = _short(self._redacted(str(error) or type(error).__name__))
+        if self._is_answer(error):
+            what = f"{named} answered with an error: {words}"
+            return WorldTrouble(what, hint="Change what it was asked.")
+        return WorldTrouble(f"{named} gave no answer that can be used: {words}", hint=_STANDING)
 
 
 _STANDING = "midstream mcp shows its status."
