@@ -111,11 +111,28 @@ async def test_whatever_a_tool_raises_becomes_words_for_the_model(
     assert words in await bench_with(tmp_path, tool).failure("thing")
 
 
-async def test_a_tool_that_cancels_itself_has_failed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(asyncio.CancelledError, "thing cancelled itself"), (TimeoutError, "thing took too long")],
+)
+@pytest.mark.parametrize(
+    ("effect", "outcome", "more"),
+    [("read", "failed", "."), ("once", "unknown", ": it may have done part of its work, ")],
+)
+async def test_a_tool_that_gives_up_may_have_done_part_of_it(
+    tmp_path: Path,
+    error: type[BaseException],
+    words: str,
+    effect: Effect,
+    outcome: str,
+    more: str,
+) -> None:
     async def give_up(arguments: dict[str, Json], context: ToolContext) -> NoReturn:
-        raise asyncio.CancelledError
+        raise error
 
-    assert "cancelled itself" in await bench_with(tmp_path, a_tool(give_up)).failure("thing")
+    ended = await bench_with(tmp_path, a_tool(give_up, effect=effect)).call("thing")
+
+    assert (ended.outcome, ended.text.startswith(f"{words}{more}")) == (outcome, True), ended.text
 
 
 @pytest.mark.parametrize(

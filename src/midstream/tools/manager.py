@@ -396,8 +396,10 @@ async def _supervised(tool: Tool, arguments: dict[str, Json], context: ToolConte
     if not work.cancelled():
         return work.result()
     if not was_cut:
-        return ToolOutcome(outcome="failed", text=f"{tool.spec.name} cancelled itself.")
-    return _cut(tool.spec) if was_told else _timed_out(tool.spec)
+        return _given_up(tool.spec, f"{tool.spec.name} cancelled itself")
+    if was_told:
+        return _cut(tool.spec)
+    return _given_up(tool.spec, f"Timed out after {tool.spec.timeout_s:g} s")
 
 
 def _until(is_over: asyncio.Event, progress: Callable[[str], None]) -> Callable[[str], None]:
@@ -410,8 +412,7 @@ def _until(is_over: asyncio.Event, progress: Callable[[str], None]) -> Callable[
     return tell
 
 
-def _timed_out(spec: ToolSpec) -> ToolOutcome:
-    words = f"Timed out after {spec.timeout_s:g} s"
+def _given_up(spec: ToolSpec, words: str) -> ToolOutcome:
     if spec.effect == "once":
         text = f"{words}: it may have done part of its work, {_VERIFY}."
         return ToolOutcome(outcome="unknown", text=text)
@@ -445,7 +446,7 @@ def _failed(tool: Tool, error: BaseException) -> ToolOutcome:
         case MidstreamError():
             return ToolOutcome(outcome="failed", text=str(error))
         case TimeoutError():
-            return ToolOutcome(outcome="failed", text=f"{tool.spec.name} took too long.")
+            return _given_up(tool.spec, f"{tool.spec.name} took too long")
         case OSError():
             text = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
             return ToolOutcome(outcome="failed", text=text)
