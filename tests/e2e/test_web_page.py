@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_page_kit import DESK, HOLDS_WIDTH, PHONE, begin, decide, page_of, say, take_line
+from browser_page_kit import (
+    DESK,
+    HOLDS_WIDTH,
+    PHONE,
+    begin,
+    decide,
+    page_of,
+    say,
+    take_line,
+)
 from pipes_kit import checkpointed, workspace_of
 from support.openai_server import Call, Gate, OpenAIServer, Reply
 
@@ -132,6 +141,11 @@ def test_the_page_comes_back_after_a_kill_and_sends_what_waited_once(tmp_path: P
         page.shows("Before the crash", ".live")
         checkpointed(tmp_path, "Before the crash")
         served.kill()
+        # What it had said by then stands there before anybody goes on with it, also on a new page.
+        served.start()
+        page.reload()
+        page.shows("Before the crash", ".live")
+        served.kill()
         page.shows("Cut off from midstream", "#connection")
         say(page, "this waits")
         page.shows("Not sent yet", "#waiting")
@@ -155,6 +169,38 @@ def test_the_page_comes_back_after_a_kill_and_sends_what_waited_once(tmp_path: P
         assert page.value("document.querySelector('#line').value") == "half a li"
         heard = [m["content"] for m in server.requests[-1]["messages"] if m["role"] == "user"]
         assert sum("this waits" in str(each) for each in heard) == 1
+
+
+def test_what_was_cut_stands_above_the_words_that_cut_it_each_time(tmp_path: Path) -> None:
+    gates = [Gate() for _ in range(4)]
+    script = [
+        Reply(chunks=(f"reply {number} ", "is never ", "whole"), gate=gate, gate_after=2)
+        for number, gate in enumerate(gates)
+    ]
+    with (
+        OpenAIServer(script, default=Reply(text="The last one.")) as server,
+        page_of(tmp_path, server) as (page, _),
+    ):
+        begin(page, "words 0")
+        for number, gate in enumerate(gates):
+            gate.reached.wait()
+            page.shows(f"reply {number} is never", ".live")
+            take_line(page)
+            page.type(f"words {number + 1}")
+            page.click(f"#verbs [data-policy={'steer' if number % 2 else 'interrupt'}]")
+        page.shows("The last one.", "#items")
+        said = (
+            "[...document.querySelectorAll('#items .words')].map((node) => node.innerText.trim())"
+        )
+        in_order = [
+            each for number in range(4) for each in (f"words {number}", f"reply {number} is never")
+        ]
+        assert page.value(said) == [*in_order, "words 4", "The last one."]
+        page.reload()
+        page.shows("The last one.", "#items")
+        assert page.value(said) == [*in_order, "words 4", "The last one."]
+        for gate in gates:
+            gate.open()
 
 
 def test_all_of_it_can_be_done_by_keys_and_heard(tmp_path: Path) -> None:

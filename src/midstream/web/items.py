@@ -87,11 +87,8 @@ class Items:
                 note = fact.reason or ("interrupted" if fact.text else "stopped here")
                 return {"kind": "cut", "text": fact.partial, "note": _noted(note, fact.calling)}
             case e.ReplyCut():
-                return {
-                    "kind": "cut",
-                    "text": fact.partial,
-                    "note": _noted(fact.reason or "cut for new words", fact.calling),
-                }
+                why = fact.reason or ("stopped here" if fact.recovered else "cut for new words")
+                return {"kind": "cut", "text": fact.partial, "note": _noted(why, fact.calling)}
             case e.AgentFailed():
                 failed = with_hint(_noted(f"failed: {fact.error}", fact.calling), fact.hint)
                 return {"kind": "cut", "text": fact.partial, "note": failed}

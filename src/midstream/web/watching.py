@@ -31,6 +31,7 @@ from midstream.core.notices import (
     ThinkingDelta,
     ToolProgress,
 )
+from midstream.core.routing import living
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.safety.sanitize import sanitized
 from midstream.system.diff import file_diff
@@ -289,10 +290,18 @@ class Feed:
         return self._texts[key]
 
     def _look_at_replies(self) -> None:
-        """Have all that is shown of the replies of this process, also what came before anybody watched."""
+        """Have all that was shown of open replies: of this process, or kept of one that is gone."""
         for each in self.run.streaming():
             if each.text:
                 self._text("text", each.branch, each.agent, who=each.agent).text = each.text
+        run = self.run.run
+        if self.run.is_here or self.info.is_running:
+            return
+        for part in (run, *living(run)):
+            turn = part.visit.turn
+            if turn is not None and turn.shown and not turn.calls:
+                kept = self._text("text", part.branch.path, turn.agent, who=turn.agent)
+                kept.text = max(kept.text, turn.shown, key=len)
 
     def _forget_text(self, fact: object) -> None:
         """Forget what streamed of what a fact has whole. Which calls are being written a fact says, too."""

@@ -108,28 +108,34 @@ function streams(piece) {
   if (!live) run.live.set(key, (live = { who: piece.who, branch: piece.branch, text: "", thinking: "", calling: "", heard: 0, node: null }));
   const part = piece.thinking ? "thinking" : piece.calling ? "calling" : "text";
   // After a break the whole takes the place of what was there; if it is not to be had, that is said.
-  if (isAll) live[part] = text;
-  else if (live.isCut) live[part] += ` […] ${text}`;
+  if (isAll) {
+    if (part === "text") live.was = textOf(live);
+    live[part] = text;
+  } else if (live.isCut) live[part] += ` […] ${text}`;
   else live[part] += text;
   live.isCut = false;
   live.isNew = true;
 }
+
+/** What is shown of a reply: what a crash left unjournaled was shown all the same, and is not taken away again. */
+const textOf = ({ text, was = "" }) => (was.startsWith(text) ? was : text);
 
 /** The connection was broken and is there again: pieces may be missing between. */
 export const reconnected = () => soon(() => run.live.forEach((live) => (live.isCut = true)));
 
 function drawLive(key, live) {
   live.isNew = false;
+  const text = textOf(live);
   if (!live.node) {
     live.node = article("agent live", live, null);
     items.append(live.node);
     live.node.hidden = run.until !== null;
   }
-  if (live.thinking && !live.text) thinkingOf(live.node, live.thinking);
-  draw(live.node.body, live.text);
+  if (live.thinking && !text) thinkingOf(live.node, live.thinking);
+  draw(live.node.body, text);
   if (live.calling) callingOf(live.node, live.calling);
-  const whole = live.text.lastIndexOf("\n") + 1;
-  if (whole > live.heard && run.heardFrom !== Infinity) hear(`${live.heard ? "" : `${live.who}: `}${live.text.slice(live.heard, whole)}`);
+  const whole = text.lastIndexOf("\n") + 1;
+  if (whole > live.heard && run.heardFrom !== Infinity) hear(`${live.heard ? "" : `${live.who}: `}${text.slice(live.heard, whole)}`);
   live.heard = Math.max(live.heard, whole);
 }
 
@@ -179,8 +185,8 @@ function spoke(it, isCut) {
   run.live.delete(key);
   if (live?.node) live.node.remove();
   if (!it.text?.trim() && !isCut) return null;
-  // What a crash left unjournaled was shown all the same, and is not taken away again.
-  const text = isCut && live?.text.length > (it.text ?? "").length && live.text.startsWith(it.text ?? "") ? live.text : (it.text ?? "");
+  const whole = it.text ?? "";
+  const text = isCut && live ? textOf({ text: whole, was: textOf(live) }) : whole;
   if (!text.trim()) {
     // Nothing had been said: the words that cut it say that they did.
     if (it.note === "interrupted") return null;
@@ -199,7 +205,7 @@ function spoke(it, isCut) {
   let before = firstLive();
   if (isCut) {
     const last = before ? before.previousElementSibling : items.lastElementChild;
-    for (let words = last; words?.matches(".user.interrupts"); words = words.previousElementSibling) before = words;
+    for (let words = last; words?.matches(".user.cuts"); words = words.previousElementSibling) before = words;
   }
   return add(node, { before });
 }
@@ -241,7 +247,7 @@ const KINDS = {
       dispatchEvent(new CustomEvent("midstream-words", { detail: it.input_id }));
       return null;
     }
-    const node = article(it.handling === "interrupt" ? "user interrupts" : "user", { ...it, who: whoOf(it) }, it.seq);
+    const node = article(["interrupt", "steer"].includes(it.handling) ? "user cuts" : "user", { ...it, who: whoOf(it) }, it.seq);
     put(node.body, el("p", { class: "plain" }, it.text));
     node.fate = put(node, el("p", { class: "fate muted" }, HANDLINGS[it.handling] ?? "")).lastChild;
     if (it.input_id) run.words.set(it.input_id, node);
@@ -251,7 +257,9 @@ const KINDS = {
   fate(it) {
     dispatchEvent(new CustomEvent("midstream-fate", { detail: it }));
     const node = run.words.get(it.input_id);
-    if (node) fill(node.fate, it.text || (FATES[it.disposition] ?? it.disposition));
+    if (!node) return null;
+    fill(node.fate, it.text || (FATES[it.disposition] ?? it.disposition));
+    node.classList.remove("cuts");
     return null;
   },
   agent: (it) => spoke(it, false),
