@@ -13,9 +13,11 @@ from browser_page_kit import (
     decide,
     page_of,
     say,
+    serving,
     take_line,
 )
 from pipes_kit import checkpointed, workspace_of
+from support.chromium import Chromium
 from support.openai_server import Call, Gate, OpenAIServer, Reply
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
@@ -201,6 +203,42 @@ def test_what_was_cut_stands_above_the_words_that_cut_it_each_time(tmp_path: Pat
         assert page.value(said) == [*in_order, "words 4", "The last one."]
         for gate in gates:
             gate.open()
+
+
+def test_two_pages_share_what_waits_and_each_keeps_the_line_begun_there(tmp_path: Path) -> None:
+    with (
+        OpenAIServer((), default=Reply(text="Yes.")) as server,
+        serving(tmp_path, server) as served,
+        Chromium(tmp_path / "browser") as browser,
+    ):
+        first = browser.page()
+        first.open(served.address)
+        first.until("document.body.className")
+        begin(first, "Begin")
+        first.shows("Yes.", "#items")
+        second = browser.page()
+        second.open(str(first.value("location.href")))
+        second.shows("Yes.", "#items")
+        served.kill()
+        second.shows("Cut off from midstream", "#connection")
+        first.ask("Page.bringToFront")
+        say(first, "this waits")
+        first.shows("this waits", "#waiting")
+        second.shows("this waits", "#waiting")
+        take_line(first)
+        first.type("half a li")
+        second.ask("Page.bringToFront")
+        say(second, "so does this")
+        served.start()
+        second.shows("so does this", "#items")
+        for page in (first, second):
+            page.until("!document.querySelector('#waiting').textContent")
+        first.ask("Page.bringToFront")
+        first.reload()
+        first.shows("so does this", "#items")
+        assert first.value("document.querySelector('#line').value") == "half a li"
+        said = "[...document.querySelectorAll('article.user .words')].map((node) => node.innerText)"
+        assert first.value(said) == ["Begin", "this waits", "so does this"]
 
 
 def test_all_of_it_can_be_done_by_keys_and_heard(tmp_path: Path) -> None:

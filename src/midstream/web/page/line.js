@@ -14,9 +14,12 @@ let begunWith = { seen: [], focused: "" };
 
 // --- kept in this browser ----------------------------------------------------------------------------
 
+const nameOf = (kind) => `midstream:${kind}:${run}`;
+
 function kept(kind, otherwise) {
   try {
-    return JSON.parse(localStorage.getItem(`midstream:${kind}:${run}`)) ?? otherwise;
+    // A line that is begun is first of all this page's: another one may have begun its own.
+    return JSON.parse((kind === "draft" && sessionStorage.getItem(nameOf(kind))) || localStorage.getItem(nameOf(kind))) ?? otherwise;
   } catch {
     return otherwise;
   }
@@ -24,8 +27,10 @@ function kept(kind, otherwise) {
 
 function keep(kind, value) {
   try {
-    if (value && (value.text || value.length)) localStorage.setItem(`midstream:${kind}:${run}`, JSON.stringify(value));
-    else localStorage.removeItem(`midstream:${kind}:${run}`);
+    for (const place of kind === "draft" ? [localStorage, sessionStorage] : [localStorage]) {
+      if (value && (value.text || value.length)) place.setItem(nameOf(kind), JSON.stringify(value));
+      else place.removeItem(nameOf(kind));
+    }
   } catch {
     fill(at("will"), "This browser keeps nothing: what you type is lost with the page.");
   }
@@ -183,6 +188,8 @@ export async function deliver() {
 addEventListener("midstream-back", deliver);
 addEventListener("midstream-words", ({ detail: id }) => kept("out", []).some((entry) => entry.id === id) && change(id, null));
 setInterval(() => kept("out", []).length && deliver(), 3000);
+// Another page of this browser has said or taken back what stands here, too.
+addEventListener("storage", ({ key }) => key === nameOf("out") && showWaiting());
 
 function showWaiting() {
   fill(
