@@ -3,15 +3,18 @@
 import asyncio
 import contextlib
 import gc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import deadline
 import pytest
 from api_kit import TALK, Place, here, place, until
 
 import midstream
 from midstream.core.notices import Envelope
 from midstream.runtime.emitter import Stream
+from midstream.runtime.storage import Mail
 from midstream.testing import FakeTool, Gate, asks, call, says
 from midstream.tools.base import Tool
 
@@ -211,6 +214,31 @@ async def test_who_comes_after_the_end_gets_all_of_it_and_ends(place: Place, end
     await left.aclose()
     await place.close()
     assert {*waited, await _outcome(run)} == {waited[0]}, "closing the engine does not change it"
+
+
+async def test_a_run_that_ends_between_two_looks_at_it_has_been_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place("elsewhere", tmp_path)
+    run = await (await place.engine(asks("Sure?"))).start(TALK)
+    held = await place.held(run)
+    await held.settled()
+    store = held._local.store
+    undelivered = store.undelivered
+
+    async def late(id: str) -> Sequence[Mail]:
+        seen = await undelivered(id)
+        await deadline.until(is_let_go)
+        return seen
+
+    async def is_let_go() -> bool:
+        return not await store.owner_of(run.id)
+
+    monkeypatch.setattr(store, "undelivered", late)
+    await held.stop()
+
+    assert held.status == "stopped"
+    await place.close()
 
 
 async def _outcome(run: midstream.RunHandle, answers: list[str] | None = None) -> str:

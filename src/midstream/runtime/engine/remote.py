@@ -332,10 +332,10 @@ class RemoteMachine:
         Raises:
             UserMistake: nobody runs it. Where its process died meanwhile, the next one ends it.
         """
-        if self._run.is_over:
+        if await self.owner() and await self._send(self._mail("stop", text=reason)):
             return
-        mail = self._mail("stop", text=reason)
-        if not await self.owner() or not await self._send(mail):
+        await self._read()
+        if not self._run.is_over:
             raise UserMistake(
                 f"No process runs {self.id} now.", hint=f"End it with: midstream stop {self.id}"
             )
@@ -412,15 +412,16 @@ class RemoteMachine:
         await self._news()
         owner, until = "", self._loop.time() + SERVED_S
         while not (is_done() or self._run.is_over):
+            # Who runs it first: whoever takes the message and lets go at once has taken it by then.
+            now = await self.owner()
             is_waiting = any(each.id == mail.id for each in await self._store.undelivered(self.id))
             if not is_waiting:
                 await self._read()
                 return True
-            now = await self.owner()
             is_late = self._loop.time() >= until
             if not now and (is_late or not await is_served(self._store, self.id)):
                 await self._read()
-                return is_done()
+                return is_done() or self._run.is_over
             if owner and now and now != owner:
                 await self._store.ring(now)
             owner = now or owner
