@@ -203,6 +203,8 @@ async def test_what_was_shown_of_a_reply_stands_once_before_what_is_said_of_a_ru
     paper.scrollback.add(Envelope(run="r1", at=0.0, event=delta))
     paper.scrollback.finish()
     assert paper.text == ""
+    for _ in range(2):
+        paper.scrollback.add(paper.renderer.left())
     paper.scrollback.say("r1 is kept.", kind="note")
     paper.scrollback.say("r2 is kept.", kind="note")
 

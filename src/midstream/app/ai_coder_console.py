@@ -113,6 +113,7 @@ class AICoderConsole:
             await session.full_window.close()
             await session.history.close()
             await session.parts.engine.close()
+            session.ui.left()
             for line in session.background.left_words(left):
                 session.ui.say(line, kind="note")
         await session.switching.saved()

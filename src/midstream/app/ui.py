@@ -259,6 +259,10 @@ class UI(Protocol):
     def show_changes(self, changes: Sequence[ChangedFile]) -> None:
         """Show what became of files, each with its difference."""
 
+    def left(self) -> None:
+        """Show what came of replies nobody hears the end of, as their runs are left. Once."""
+        return
+
     def hand(self, words: str) -> None:
         """Put words into the editor, to be changed and sent again; nothing typed there is lost."""
 

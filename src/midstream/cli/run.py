@@ -305,7 +305,6 @@ async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
     from midstream.app.commands.permission_commands import without_sandbox
     from midstream.app.headless import loaded, unanswered, unapproved
     from midstream.tui.jsonlines import line_ui
-    from midstream.tui.plain_lines import PlainUI
     from midstream.tui.stdio_capture import capture_stdio
 
     ui = line_ui(STDERR, is_json=options.is_json)
@@ -336,8 +335,7 @@ async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
                 if (words := unanswered(run) or unapproved(run)) is not None:
                     ui.say(words, kind="error")
     finally:
-        if isinstance(ui, PlainUI):
-            ui.left()
+        ui.left()
         if made is not None and made.store.is_lasting:
             for words in filter(None, (_left_words(each.run) for each in made.engine.machines())):
                 ui.say(words, kind="note")

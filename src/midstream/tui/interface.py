@@ -175,6 +175,10 @@ class ConsoleInterface:
         self._scrollback.add(self._renderer.recall(run))
         self._calls.recall(run)
 
+    def left(self) -> None:
+        """Show what came of replies nobody hears the end of; see `UI.left`."""
+        self._scrollback.add(self._renderer.left())
+
     def past(self, run: Run) -> None:
         """Show the last turns of a chat; see `UI.past`."""
         self._scrollback.add(self._renderer.past(run))

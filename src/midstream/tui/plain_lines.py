@@ -63,7 +63,7 @@ class PlainUI(UI):
         self._renderer.live.forget(envelope.run, envelope.event)
 
     def left(self) -> None:
-        """Print what came of replies nobody hears the end of, as their runs are left. Once."""
+        """Print what came of replies nobody hears the end of; see `UI.left`."""
         self._settle()
         self._print(self._renderer.left())
 
@@ -112,7 +112,7 @@ class PlainUI(UI):
 
     async def close(self) -> None:
         """Return when everything shown is written."""
-        self.left()
+        self._settle()
         await self._writer.aclose()
 
     def _settle(self) -> None:

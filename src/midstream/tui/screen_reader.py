@@ -102,7 +102,7 @@ class ScreenReaderUI(PlainUI):
         self.refresh()
 
     def left(self) -> None:
-        """Print what was not told yet of replies nobody hears the end of; see `PlainUI.left`."""
+        """Print what was not told yet of replies nobody hears the end of; see `UI.left`."""
         for (run, branch, agent), (_, rest) in self._heard.items():
             self._renderer.live.hears(
                 run, TextDelta(branch=branch, agent=agent, text=rest.lstrip(" "))

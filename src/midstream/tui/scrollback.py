@@ -108,9 +108,8 @@ class Scrollback:
         self._schedule()
 
     def say(self, text: str, *, kind: Kind = "info") -> None:
-        """Queue the console's own words; of a console that is left, behind what was shown of replies."""
-        shown = self._renderer.left() if self._is_over else []
-        self.add([*shown, *own_words(own_redactor().redacted(text), kind)])
+        """Queue the console's own words."""
+        self.add([*own_words(own_redactor().redacted(text), kind)])
 
     # --- questions their cards do not hold ------------------------------------------------------
 
