@@ -222,6 +222,21 @@ async def test_the_same_request_again_says_nothing_twice(tmp_path: Path) -> None
         assert text(first) == text(again) == "One."
 
 
+async def test_the_same_request_again_has_nothing_of_the_reply_its_words_cut(
+    tmp_path: Path,
+) -> None:
+    gate = Gate()
+    async with door(tmp_path, says("An old ", "pond", gate=gate, after=1), "Snow.") as client:
+        cut = asyncio.create_task(client.all("role:dude", "a haiku"))
+        await gate.reached()
+        told = await client.all("role:dude", "about snow")
+        await cut
+        client.messages = [each for each in client.messages if each["role"] == "user"]
+        again = await client.all("role:dude", runId="r2")
+
+    assert text(told) == text(again) == "Snow."
+
+
 async def test_tools_a_page_offers_are_left_aside_and_that_is_said(tmp_path: Path) -> None:
     tool = {"name": "paint", "description": "Paints the page", "parameters": {"type": "object"}}
     async with door(tmp_path, "Hello.") as client:

@@ -36,8 +36,11 @@ from midstream.core import events as e
 from midstream.core.append_only import latest
 from midstream.core.notices import Envelope
 from midstream.core.question import Question, is_for_people
+from midstream.core.routing import living
+from midstream.core.run import Run
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json
+from midstream.runtime.engine.open_run import opened
 from midstream.runtime.ports import Receipt
 from midstream.server.words import DECIDED_ELSEWHERE, Words
 
@@ -113,15 +116,23 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 class Spoken:
     """What a request said to a run, and what comes of it.
 
-    `is_overtaken`: other words of the same conversation came, and their request has the rest.
+    `is_overtaken`: other words of the same conversation came, and their request has the rest. `others`
+    are the branches that were replying before the words.
     """
 
     def __init__(
-        self, run: RunHandle, turn: Turn, receipt: Receipt | None, source: str, ids: Sequence[str]
+        self,
+        run: RunHandle,
+        turn: Turn,
+        receipt: Receipt | None,
+        source: str,
+        ids: Sequence[str],
+        others: set[str],
     ) -> None:
         self.run = run
         self.receipt = receipt
         self._ids = frozenset(ids)
+        self._others = others
         self.is_overtaken = False
         self._turn = turn
         self._source = source
@@ -139,7 +150,7 @@ class Spoken:
             WorldTrouble: nobody runs the run any more, though its turn is not over.
         """
         is_ours = self.receipt is None
-        others: set[str] = set()
+        others = self._others
         async for envelope in self._turn:
             event = envelope.event
             if isinstance(event, e.InputReceived) and event.source == self._source:
@@ -214,14 +225,13 @@ class Conversations:
                 run, words, is_begun = await self._run_of(asked, base, has_words=not answers)
                 stack.push_async_callback(run.close)
                 id = self._input_id(asked)
-                turn = run.turn(
-                    0 if is_begun else await self._before(run, id),
-                    through_approvals=through_approvals,
-                )
+                since, before = (0, None) if is_begun else await self._before(run, id)
+                turn = run.turn(since, through_approvals=through_approvals)
                 await stack.enter_async_context(turn)
                 receipt = None if is_begun else await self._say(run, words, id, answers)
             ids = [id, *(f"{id}-{number}" for number in range(1, len(answers)))]
-            yield Spoken(run, turn, receipt, self._source, ids)
+            others = set[str]() if before is None else _replying(before)
+            yield Spoken(run, turn, receipt, self._source, ids, others)
 
     # --- which run ------------------------------------------------------------------------------
 
@@ -371,15 +381,16 @@ class Conversations:
         kept_to = _digest(asked.system)[:8] if asked.system else "none"
         return f"{self._source}-{asked.marks[-1]}-{kept_to}-{digest}"
 
-    async def _before(self, run: RunHandle, id: str) -> int | None:
-        """Return the fact before words that were said already, None where they were not."""
+    async def _before(self, run: RunHandle, id: str) -> tuple[int | None, Run]:
+        """Return the fact before words, None where they were not said yet, and the run as it was then."""
         if id not in run.run.inbox.lines:
-            return None
+            return None, run.run
         for envelope in await self._engine.facts(run.id):
             match envelope.event:
                 case e.InputReceived(input_id=received) if received == id:
-                    return (envelope.seq or 1) - 1
-        return None
+                    since = (envelope.seq or 1) - 1
+                    return since, await opened(self._engine.local.store, run.id, upto=since)
+        return None, run.run
 
     async def _say(
         self, run: RunHandle, words: str, id: str, answers: Sequence[tuple[str, Json]]
@@ -412,6 +423,16 @@ class Conversations:
         if is_decided and asking:
             return await run.answer(next(iter(asking.values())), words, id=id, source=self._source)
         return await run.say(words, id=id, source=self._source, unasked=is_decided)
+
+
+def _replying(run: Run) -> set[str]:
+    """Return the branches in which a model is at a reply."""
+    turns = [(each.branch.path, each.visit) for each in (run, *living(run))]
+    return {
+        path
+        for path, visit in turns
+        if visit.phase == "turn" and visit.turn is not None and not visit.turn.calls
+    }
 
 
 def _newest_id(run: RunHandle) -> str:
