@@ -46,7 +46,11 @@ class Process(NamedTuple):
 
 
 def processes() -> list[Process]:
-    """Return the processes that are running now; zombies are not. None where there is no /proc."""
+    """Return the processes that are running now, what came first first; zombies are not.
+
+    So what started another mostly gets a signal before it, and does not go on once that has ended. None
+    where there is no /proc.
+    """
     found: list[Process] = []
     asked: set[str] = set()
     try:
@@ -56,7 +60,7 @@ def processes() -> list[Process]:
             found += filter(None, map(_process, map(int, names)))
     except OSError:
         return []
-    return found
+    return sorted(found, key=lambda process: (process.started, process.pid))
 
 
 def are_seen() -> bool:
