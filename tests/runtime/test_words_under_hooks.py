@@ -96,6 +96,47 @@ async def test_words_that_a_hook_looks_at_hold_no_message_up_and_are_heard_once(
     await life.engine.close()
 
 
+async def test_who_looks_right_after_such_words_were_kept_leaves_them_to_whoever_says_them(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, store = Gate(), place.open()
+    life = Life(store, FakeHooks(gate, UserPromptSubmit=nothing))
+    machine = await life.engine.start(life.definition)
+    post, mail = store.post, store.mail
+    looked = asyncio.Event()
+    posted: list[str] = []
+
+    async def looked_at(each: Mail) -> None:
+        await post(each)
+        posted.append(each.id)
+        if posted == ["words"]:
+            looked.clear()
+            life.engine.look()
+            await looked.wait()
+
+    async def seen(owner: str) -> list[Mail]:
+        found = [*await mail(owner)]
+        looked.set()
+        return found
+
+    monkeypatch.setattr(store, "post", looked_at)
+    monkeypatch.setattr(store, "mail", seen)
+    saying_so = asyncio.create_task(machine.say("no, wait", id="words"))
+    await gate.reached()
+    renamed = asyncio.Event()
+    life.engine.listen(
+        lambda envelope: renamed.set() if isinstance(envelope.event, e.RunRenamed) else None
+    )
+    await store.post(Mail(id="1", run=machine.id, at=0.0, kind="rename", text="tidied"))
+    life.engine.look()
+    await renamed.wait()
+    gate.open()
+    await saying_so
+    await life.engine.close()
+
+    assert posted == ["words", "1"]
+
+
 @pytest.mark.parametrize("is_cancelled", [False, True])
 async def test_words_that_a_hook_looked_at_as_the_program_was_closed_are_kept(
     place: Place, is_cancelled: bool

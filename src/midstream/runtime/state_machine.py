@@ -568,14 +568,16 @@ class WorkflowStateMachine:
         if said.id in self._run.inbox.lines:
             return False
         inbox = self._inbox
-        if inbox is not None:
-            await inbox.post(self._mail_of(said))
+        # First: who looks into the inbox in between must not bring them, and wait for the hooks, too.
         self._hearing += (said.id,)
         try:
-            await self._put_behind_hooks(said)
-        except JournalFull:
-            if inbox is None:
-                raise
+            if inbox is not None:
+                await inbox.post(self._mail_of(said))
+            try:
+                await self._put_behind_hooks(said)
+            except JournalFull:
+                if inbox is None:
+                    raise
         finally:
             at = self._hearing.index(said.id)
             self._hearing = self._hearing[:at] + self._hearing[at + 1 :]
