@@ -89,7 +89,7 @@ def test_what_is_older_than_a_child_is_not_asked_whether_it_belongs_to_it(
 ) -> None:
     older, child = (
         shell("echo on; cat", tmp_path),
-        shell("(setsid sleep 1000 &); echo on", tmp_path),
+        shell("(setsid sh -c 'echo on; exec sleep 1000' &)", tmp_path),
     )
     heard(older, b"on")
     heard(child, b"on")
