@@ -226,6 +226,11 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     last_response: Response | None = None
 
     @property
+    def replying(self) -> Turn | None:
+        """Return the turn in which a reply of the model is owed, or streams; None if none is."""
+        return self.turn if self.phase == "turn" and self.turn and not self.turn.calls else None
+
+    @property
     def call_in_doubt(self) -> OpenCall | None:
         """Return, of a cut, the state's own call that may have had its effect, None if there is none."""
         if self.turn is None or self.turn.agent or not self.turn.calls:

@@ -489,8 +489,7 @@ def _shown(
             summary = summary or fact.usage
     shown = []
     for inner in (run, *living(run)):
-        turn = inner.visit.turn
-        if inner.visit.phase == "turn" and turn is not None and not turn.calls:
+        if inner.visit.replying is not None:
             text, usage, calling = cuts.get(inner.branch.path, ("", None, ""))
             shown.append(
                 inputs.Shown(

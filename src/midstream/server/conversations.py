@@ -427,12 +427,8 @@ class Conversations:
 
 def _replying(run: Run) -> set[str]:
     """Return the branches in which a model is at a reply."""
-    turns = [(each.branch.path, each.visit) for each in (run, *living(run))]
-    return {
-        path
-        for path, visit in turns
-        if visit.phase == "turn" and visit.turn is not None and not visit.turn.calls
-    }
+    every = (run, *living(run))
+    return {each.branch.path for each in every if each.visit.replying is not None}
 
 
 def _newest_id(run: RunHandle) -> str:

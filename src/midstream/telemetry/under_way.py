@@ -72,7 +72,7 @@ def _within(
             inner = (*at, "turn", visit.attempts)
             about = {n.OPERATION: n.INVOKE_AGENT, n.AGENT: turn.agent, **of}
             yield Thing(inner, "turn", state, f"{n.INVOKE_AGENT} {turn.agent}", about)
-            if is_owed and visit.phase == "turn" and not turn.calls:
+            if is_owed and visit.replying is not None:
                 about = {n.OPERATION: n.CHAT, n.AGENT: turn.agent, **of}
                 yield Thing((*prefix, *request_key(run)), "model", inner, n.CHAT, about)
         for call in turn.calls:

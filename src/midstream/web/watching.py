@@ -298,8 +298,8 @@ class Feed:
         if self.run.is_here or self.info.is_running:
             return
         for part in (run, *living(run)):
-            turn = part.visit.turn
-            if turn is not None and turn.shown and not turn.calls:
+            turn = part.visit.replying
+            if turn is not None and turn.shown:
                 kept = self._text("text", part.branch.path, turn.agent, who=turn.agent)
                 kept.text = max(kept.text, turn.shown, key=len)
 

@@ -33,8 +33,8 @@ def _turn(run: Run, key: inputs.EffectKey) -> Turn | None:
 
 def opened(story: Story, input: inputs.AgentOpened) -> None:
     """Tell that a prompt is about to be sent."""
-    run, turn = story.run, story.run.visit.turn
-    if turn is None or run.visit.phase != "turn" or turn.calls or run.usage.is_over_budget:
+    run, turn = story.run, story.run.visit.replying
+    if turn is None or run.usage.is_over_budget:
         return
     if input.key == request_key(run) and is_external(run, turn.agent):
         story.tell(

@@ -123,8 +123,8 @@ async def let_wait(store: Store, id: str, *, now: float) -> None:
     again, before that is asked for. The fork must not run yet.
     """
     run = await opened(store, id)
-    turn = run.visit.turn
-    if not run.is_chat or run.visit.phase != "turn" or turn is None or turn.calls:
+    turn = run.visit.replying
+    if not run.is_chat or turn is None:
         return
     # What the request had used counts where it was made.
     halt = Halt(shown=(Shown(key=request_key(run), text=turn.shown),))
