@@ -43,6 +43,17 @@ class Life:
         self.definition = define(FLOW, tools=tools)
 
 
+async def renamed(life: Life, store: Store, run: str) -> None:
+    """Return once a run has taken a message that another process has left for it."""
+    taken = asyncio.Event()
+    life.engine.listen(
+        lambda envelope: taken.set() if isinstance(envelope.event, e.RunRenamed) else None
+    )
+    await store.post(Mail(id="1", run=run, at=0.0, kind="rename", text="tidied"))
+    life.engine.look()
+    await taken.wait()
+
+
 async def test_words_that_a_hook_looked_at_as_the_process_died_are_heard_once_in_the_next(
     place: Place,
 ) -> None:
@@ -79,13 +90,7 @@ async def test_words_that_a_hook_looks_at_hold_no_message_up_and_are_heard_once(
     machine = await life.engine.start(life.definition)
     saying_so = asyncio.create_task(machine.say("no, wait", id="words"))
     await gate.reached()
-    renamed = asyncio.Event()
-    life.engine.listen(
-        lambda envelope: renamed.set() if isinstance(envelope.event, e.RunRenamed) else None
-    )
-    await store.post(Mail(id="1", run=machine.id, at=0.0, kind="rename", text="tidied"))
-    life.engine.look()
-    await renamed.wait()
+    await renamed(life, store, machine.id)
     assert "words" in {mail.id for mail in await store.undelivered(machine.id)}
     gate.open()
     assert (await saying_so).handling == "interrupt"
@@ -123,13 +128,7 @@ async def test_who_looks_right_after_such_words_were_kept_leaves_them_to_whoever
     monkeypatch.setattr(store, "mail", seen)
     saying_so = asyncio.create_task(machine.say("no, wait", id="words"))
     await gate.reached()
-    renamed = asyncio.Event()
-    life.engine.listen(
-        lambda envelope: renamed.set() if isinstance(envelope.event, e.RunRenamed) else None
-    )
-    await store.post(Mail(id="1", run=machine.id, at=0.0, kind="rename", text="tidied"))
-    life.engine.look()
-    await renamed.wait()
+    await renamed(life, store, machine.id)
     gate.open()
     await saying_so
     await life.engine.close()

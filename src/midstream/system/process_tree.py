@@ -46,7 +46,7 @@ class Process(NamedTuple):
 
 
 def processes() -> list[Process]:
-    """Return the processes that are running now, what came first first; zombies are not.
+    """Return the processes that are running now, the oldest first; zombies are not.
 
     So what started another mostly gets a signal before it, and does not go on once that has ended. None
     where there is no /proc.

@@ -332,6 +332,8 @@ class RemoteMachine:
         Raises:
             UserMistake: nobody runs it. Where its process died meanwhile, the next one ends it.
         """
+        if self._run.is_over:
+            return
         if await self.owner() and await self._send(self._mail("stop", text=reason)):
             return
         await self._read()
