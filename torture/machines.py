@@ -50,12 +50,12 @@ from midstream.store.postgres.store import PostgresStore
 from torture.histories import Clients, Done, wrong_in_history
 from torture.report import Broken, Report
 
-Fault = Literal["kill", "stop", "cut", "crash", "failover", "split"]
+Fault = Literal["kill", "stop", "cut", "reset", "crash", "failover", "split"]
 FAULTS: Final[tuple[Fault, ...]] = (
-    *("kill", "kill", "kill", "stop", "cut", "crash", "failover", "split"),
+    *("kill", "kill", "kill", "stop", "cut", "reset", "crash", "failover", "split"),
 )
-"""A worker is killed, stopped, or cut off from the database; the database crashes and comes back; its
-replica takes over from one that is killed, or that hangs and comes back as the primary it was.
+"""A worker is killed, stopped, or cut off from the database; every connection is cut; the database crashes
+and comes back; its replica takes over from one that is killed, or that hangs and comes back as what it was.
 """
 
 WORKERS: Final = 2
@@ -517,6 +517,8 @@ async def _suffered(
             await asyncio.sleep(chance.uniform(0.5, 9.0))
             for proxy in machines.proxies:
                 proxy.mend()
+        case "reset":
+            await asyncio.to_thread(machines.database.reset, machines.name)
         case "crash":
             await asyncio.to_thread(machines.database.kill)
             await asyncio.sleep(chance.uniform(0.0, 2.0))

@@ -1,6 +1,8 @@
 """Connections that are cut, servers that go away and come back: nothing is lost, doubled or denied."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Literal, cast
 
@@ -39,8 +41,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def cut_all(postgres: PostgresServer, address: str) -> None:
     """Have the server end every session of a database."""
-    name = address.rpartition("/")[2]
-    postgres.sql(f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'")
+    postgres.reset(address.rpartition("/")[2])
 
 
 async def test_a_store_whose_connections_are_cut_goes_on(
@@ -54,7 +55,7 @@ async def test_a_store_whose_connections_are_cut_goes_on(
             await store.append("r", seq - 1, [fact("r", seq)])
             await asyncio.to_thread(cut_all, postgres, address)
             assert len(await store.read("r")) == seq
-        await asyncio.to_thread(wait_until, lambda: lives(address, store.me), "it lives again")
+            assert await asyncio.to_thread(lives, address, store.me)
         with pytest.raises(RunOwned):
             await other.claim("r")
         while not hearing.done():
@@ -234,23 +235,71 @@ async def test_a_store_is_closed_soon_though_its_database_is_away(
             assert all(isinstance(each, WorldTrouble) for each in await asyncio.gather(*doing))
 
 
-def test_an_old_session_that_ends_late_takes_nobody_for_dead(
+def test_whose_sessions_end_is_not_taken_for_dead_by_anybody(
     postgres: PostgresServer, database: Callable[[], str]
 ) -> None:
     address = database()
     PostgresStore.opened(address).close()
     life = Life("me", "here", ServerTime())
-    old, new = (link.Link(link.Address(address), begin=life.begin) for _ in range(2))
-    old.connected()
-    new.connected()
-    locks = (
-        "select count(*) from pg_locks where locktype = 'advisory' and objsubid = 2 and database = "
-    )
-    locks += f"(select oid from pg_database where datname = '{address.rpartition('/')[2]}')"
-    assert postgres.sql(locks) == [(2,)]
+    living = link.Link(link.Address(address))
+    life.renew(living)
 
-    old.close()
-    wait_until(lambda: postgres.sql(locks) == [(1,)], "the old session has ended")
+    living.close()
+    wait_until(lambda: sessions(postgres, address) == 0, "its session has ended")
     assert lives(address, "me")
-    new.close()
-    wait_until(lambda: not lives(address, "me"), "it is dead")
+
+
+KILLED = """
+import asyncio, os, sys
+
+from midstream.store.postgres import tables
+
+tables.TTL_S = 10_000.0
+
+from midstream.store.postgres.store import PostgresStore
+
+async def main():
+    store = await asyncio.to_thread(PostgresStore.opened, sys.argv[1])
+    await store.claim("r")
+    print(store.me, flush=True)
+    os.kill(os.getpid(), 9)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing watches over a process there")
+def test_a_kill_shows_though_the_time_is_not_over(database: Callable[[], str]) -> None:
+    address = database()
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, address], capture_output=True, text=True, check=False
+    )
+
+    me = killed.stdout.strip()
+    assert me
+    wait_until(lambda: not lives(address, me), "it is dead")
+
+
+async def test_who_has_a_run_and_is_silent_is_waited_for_until_its_time_is_over(
+    postgres: PostgresServer, database: Callable[[], str]
+) -> None:
+    address = database()
+    async with (
+        Network.before(address) as (network, near),
+        opened(near, address) as (silent, other),
+    ):
+        await silent.claim("r")
+        network.is_down = True
+        network.cut()
+        claiming = asyncio.ensure_future(other.claim("r"))
+        soon = "update midstream.owners set expires_at = clock_timestamp() + interval '0.3 s'"
+        await asyncio.to_thread(postgres.sql, soon, address.rpartition("/")[2])
+
+        assert (await claiming).was_cut
+
+
+def sessions(postgres: PostgresServer, address: str) -> int:
+    """Return how many sessions of a database there are."""
+    query = f"select count(*) from pg_stat_activity where datname = '{address.rpartition('/')[2]}'"
+    [(count,)] = postgres.sql(query)
+    return int(str(count))

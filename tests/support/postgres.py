@@ -199,6 +199,13 @@ class PostgresServer:
             cursor = connection.execute(statement.encode())
             return [] if cursor.description is None else cursor.fetchall()
 
+    def reset(self, database: str) -> None:
+        """End every session of a database."""
+        ended = (
+            f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{database}'"
+        )
+        self.sql(ended)
+
     def run(self, program: str, *arguments: object) -> None:
         """Run one of PostgreSQL's programs as the server's user."""
         command = [*_as_user(), str(_program(program)), *map(str, arguments)]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from deadline import DEADLINE_S
+from deadline import DEADLINE_S, wait_until
 
 from midstream.system import process_tree as tree
 from midstream.system import watchdog
@@ -18,10 +18,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has 
 PROGRAM = Path(__file__).with_name("guarded.py")
 
 
-def begun(within_s: float, then: str) -> tuple[subprocess.Popen[bytes], list[int]]:
+def begun(within_s: float, then: str, will: Path) -> tuple[subprocess.Popen[bytes], list[int]]:
     """Return the process and handles of the tools it has started, but for those that have ended by now."""
     process = subprocess.Popen(
-        [sys.executable, "-X", "dev", str(PROGRAM), str(within_s), then],
+        [sys.executable, "-X", "dev", str(PROGRAM), str(within_s), then, str(will)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE if then == "forget" else None,
     )
@@ -42,11 +42,12 @@ def ended(handles: list[int]) -> bool:
             os.close(each)
 
 
-def test_one_that_stands_still_is_killed_with_its_tools() -> None:
-    process, tools = begun(5.0, "stop")
+def test_one_that_stands_still_is_killed_with_its_tools(tmp_path: Path) -> None:
+    process, tools = begun(5.0, "stop", tmp_path / "made")
 
     assert ended(tools)
     assert process.wait(DEADLINE_S) == -9
+    wait_until((tmp_path / "made").exists, "its will is carried out")
     assert process.stdout is not None
     process.stdout.close()
 
@@ -73,26 +74,32 @@ def test_what_was_seen_before_is_ended_and_the_worker_stands_still_before_the_la
     os.close(handle)
 
 
-def test_the_tools_of_one_that_is_killed_end_with_it() -> None:
-    process, tools = begun(1_000.0, "die")
+def test_the_tools_of_one_that_is_killed_end_with_it(tmp_path: Path) -> None:
+    process, tools = begun(1_000.0, "die", tmp_path / "made")
 
+    wait_until(lambda: any(tmp_path.iterdir()), "its will is carried out")
+    assert select.select(tools, [], [], 0)[0] == tools
+    assert [each.name for each in tmp_path.iterdir()] == ["made"]
     assert ended(tools)
     assert process.wait(DEADLINE_S) == -9
     assert process.stdout is not None
     process.stdout.close()
 
 
-def test_one_that_leaves_is_left_in_peace() -> None:
-    process, tools = begun(1_000.0, "leave")
+def test_one_that_leaves_is_left_in_peace(tmp_path: Path) -> None:
+    process, tools = begun(1_000.0, "leave", tmp_path / "made")
 
     assert ended(tools)
     assert process.wait(DEADLINE_S) == 0
+    assert list(tmp_path.iterdir()) == []
     assert process.stdout is not None
     process.stdout.close()
 
 
-def test_what_one_has_forgotten_ends_after_it_and_nobody_complains_of_the_watchdog() -> None:
-    process, tools = begun(1_000.0, "forget")
+def test_what_one_has_forgotten_ends_after_it_and_nobody_complains_of_the_watchdog(
+    tmp_path: Path,
+) -> None:
+    process, tools = begun(1_000.0, "forget", tmp_path / "made")
 
     said, complaints = process.communicate(timeout=DEADLINE_S)
     assert ended(tools)

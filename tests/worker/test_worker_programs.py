@@ -179,6 +179,30 @@ def test_what_a_killed_worker_had_goes_on_in_another_and_nothing_is_done_twice(
         assert all(each["was_cut"] for each in taken)
 
 
+def test_whose_connections_are_cut_keeps_its_runs(
+    team: Callable[..., Team], postgres: PostgresServer, database: Callable[[], str]
+) -> None:
+    gate = Gate()
+    journal = database()
+
+    def think(body: Body) -> Step:
+        return Reply(text="All done here.", gate=None if asked_of(body)[0] == "other" else gate)
+
+    with OpenAIServer(default=think) as server:
+        here = team(server, journal)
+        first = here.worker("--max-runs", "1")
+        id = here.begun("job")
+        gate.reached.wait()
+        second = here.worker()
+        for number in range(5):
+            postgres.reset(journal.rpartition("/")[2])
+            # It looks for what it may take.
+            second.until("let_go", run=here.begun("other"), why="finished")
+            assert len(second.until("taken")) == number + 1
+        gate.open()
+        first.until("let_go", run=id, why="finished")
+
+
 @pytest.mark.needs("pgbouncer")
 def test_behind_a_pooler_of_sessions_all_is_as_without(
     team: Callable[..., Team], postgres: PostgresServer, database: Callable[[], str]

@@ -1,18 +1,19 @@
 """Our side of our watchdog: it is started before the first child, and told of a worker's beats."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Final
 
 from midstream.system import process_tree as tree
 from midstream.system.offloop import in_thread
-from midstream.system.watchdog import BYE, READY, now
+from midstream.system.watchdog import BYE, READY, Will, now
 
 SHARE: Final = 0.8
 """The share of its lease after which a worker that did not renew it is killed; it lets go before."""
@@ -36,6 +37,7 @@ class Guard:
         """What all children of this process are known by."""
         self._failed: Callable[[str], None] = lambda words: None
         self._process: _Beside | None = None
+        self._wills: dict[str, Will] = {}
         self._lock = threading.Lock()
 
     def begin(self) -> None:
@@ -72,6 +74,21 @@ class Guard:
             await in_thread(self._ready)
         except OSError as error:
             failed(f"There is no watchdog: {error}. End a worker that hangs yourself.")
+
+    def bequeath(self, name: str, will: Will) -> None:
+        """Have a function called once nothing of this process is left, however it ended, until `withdraw`.
+
+        Raises:
+            OSError: there is no watchdog.
+        """
+        self._wills[name] = will
+        self.begin()
+        self._tell(_told({name: will}))
+
+    def withdraw(self, name: str) -> None:
+        """Have it called no more."""
+        if self._wills.pop(name, None) is not None:
+            self._tell(_told({name: None}))
 
     def add(self, leader: int) -> None:
         """Tell it of a child, where it cannot see by itself which there are; until `forget`."""
@@ -125,6 +142,7 @@ class Guard:
         assert self._process.stdin is not None
         if sys.platform != "win32":
             os.set_blocking(self._process.stdin.fileno(), False)
+        self._tell(_told(dict(self._wills)))
 
     def _ready(self) -> None:
         """Return once it watches."""
@@ -142,6 +160,10 @@ class Guard:
         except OSError:
             return False
         return True
+
+
+def _told(wills: Mapping[str, Will | None]) -> str:
+    return f"!{json.dumps(wills)}"
 
 
 @cache

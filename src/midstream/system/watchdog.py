@@ -11,16 +11,25 @@ worker has started, and the worker.
 
     stdin: a line for each beat, with the time (`now`) until which the worker may live; `bye` dismisses it
 
+Once nothing of a process is left, its last wills are carried out: a store that machines share hears of a
+death at once. (That a connection has ended tells of none: it may have been cut, and then all goes on.)
+
+    stdin: `!` and a JSON object: of the name of each will the module, the function and the text it takes,
+           null where it is withdrawn
+
 Only Linux tells which processes there are. Elsewhere `+7` and `-7` say which lead a group of their own, and
 only those groups are ended.
 """
 
+import json
 import os
 import select
 import signal
 import sys
 import time
 from contextlib import suppress
+from importlib import import_module
+from typing import TypeAlias
 
 from midstream.config.portable import SIGKILL
 from midstream.system import process_tree as tree
@@ -30,6 +39,9 @@ READY = b"ready\n"
 EARLY_S = 2.0
 """Seconds before that time at which it looks what there is to kill: on an overloaded machine a look takes
 long. A worker that beats in time is not looked at."""
+
+Will: TypeAlias = tuple[str, str, str]
+"""The module, the function and the text it takes."""
 
 _NOBODY = -1
 _SWEEPS = 500
@@ -47,6 +59,7 @@ def main(parent: int, tag: str) -> None:
     """Watch over the process that started this one, until it says goodbye or is gone."""
     deadline, rest = float("inf"), b""
     leaders: set[int] = set()
+    wills: dict[str, Will | None] = {}
     handle = None
     if sys.platform == "linux":
         with suppress(ProcessLookupError):
@@ -69,12 +82,14 @@ def main(parent: int, tag: str) -> None:
             # Something that it has forked, and that became no other program, may hold the pipe for long.
             heard.remove(handle)
             _sweep(_NOBODY, tag)
+            _carry_out(wills)
         if 0 not in ready:
             continue
         data = os.read(0, 4096)
         if not data:
             _sweep(_NOBODY, tag)
             _end_groups(leaders)
+            _carry_out(wills)
             return
         *lines, rest = (rest + data).split(b"\n")
         if BYE in lines:
@@ -84,10 +99,13 @@ def main(parent: int, tag: str) -> None:
                 leaders.add(int(line))
             elif line[:1] == b"-":
                 leaders.discard(-int(line))
+            elif line[:1] == b"!":
+                wills |= json.loads(line[1:])
             else:
                 deadline, seen = float(line), None
     _end_groups(leaders)
     _kill(parent, handle, tag, seen or [])
+    _carry_out(wills)
 
 
 def _kill(parent: int, handle: int | None, tag: str, seen: list[tree.Process]) -> None:
@@ -114,6 +132,14 @@ def _kill(parent: int, handle: int | None, tag: str, seen: list[tree.Process]) -
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, SIGKILL)
     _sweep(_NOBODY, tag)
+
+
+def _carry_out(wills: dict[str, Will | None]) -> None:
+    for will in filter(None, wills.values()):
+        with suppress(Exception):  # nobody is left who could be told
+            module, function, said = will
+            getattr(import_module(module), function)(said)
+    wills.clear()
 
 
 def _end_groups(leaders: set[int]) -> None:

@@ -1,19 +1,20 @@
-"""That this process lives: a lock its connection holds, a row that says until when, and the ear beside it.
+"""That this process lives: a row that says until when, a last will that ends it, and the ear beside it.
 
-kill -9 shows at once, because the server lets go of the lock with the connection. A process that hangs, or
-is cut off, shows when the time of its row is over, by the database's clock. A connection that was cut is
-made again and takes the lock again: whose runs nobody claimed meanwhile goes on as if nothing had been.
+A process that hangs, or is cut off, shows when the time of its row is over, by the database's clock. What a
+kill ends is said by its watchdog once nothing is left of it. That a connection has ended says nothing: a
+pooler that restarts cuts those of processes whose tools go on.
 
 Others ring with a NOTIFY on a channel of the owner; `OFFERED` is the channel of all workers.
 """
 
+import json
 import os
-import secrets
 import select
 import socket
 import threading
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Final, TypeAlias
 
 import msgspec
@@ -22,9 +23,13 @@ import psycopg
 from midstream.language.errors import WorldTrouble
 from midstream.runtime.storage import WorkerInfo
 from midstream.store.postgres.link import POOLED, Address, Connection, Link
-from midstream.store.postgres.tables import LOCKS, TTL_S
+from midstream.store.postgres.tables import TTL_S
+from midstream.system.watchdog import Will
 
 OFFERED: Final = "midstream_offered"
+
+PROVE: Final = "?"
+"""The note to an owner that asks whether it lives: it says so at once."""
 
 Call: TypeAlias = tuple[str, str]
 """The channel, and the note that was left there, or ""."""
@@ -42,7 +47,7 @@ FORGOTTEN_S: Final = 600
 """How long a dead owner without runs is remembered."""
 
 _BEAT: Final = f"""
-update midstream.owners o set server = midstream.server(), lock = %(lock)s, seen_at = clock_timestamp(),
+update midstream.owners o set server = midstream.server(), seen_at = clock_timestamp(),
     expires_at = clock_timestamp() + interval '{TTL_S} s'
 from midstream.owners before where o.name = %(me)s and before.name = o.name
 returning extract(epoch from o.seen_at)::double precision,
@@ -51,12 +56,16 @@ returning extract(epoch from o.seen_at)::double precision,
 
 _BORN: Final = f"""
 insert into midstream.owners(name, host, pid, server, lock, seen_at, expires_at)
-values (%(me)s, %(host)s, %(pid)s, midstream.server(), %(lock)s, clock_timestamp(),
+values (%(me)s, %(host)s, %(pid)s, midstream.server(), 0, clock_timestamp(),
     clock_timestamp() + interval '{TTL_S} s')
 returning extract(epoch from seen_at)::double precision
 """  # nosec B608  # numbers of ours
 
-_LOCK: Final = f"select pg_advisory_lock({LOCKS}, %(lock)s)"
+_EXPIRE: Final = f"""
+with dead as (
+    update midstream.owners set expires_at = clock_timestamp() where name = %(me)s returning name)
+select pg_notify('{OFFERED}', '') from dead
+"""  # nosec B608  # a name of ours
 
 _FORGET: Final = f"""
 delete from midstream.owners o where expires_at < clock_timestamp() - interval '{FORGOTTEN_S} s'
@@ -101,18 +110,8 @@ class Life:
         self._clock = clock
         self._me = me
         self._host = host
-        self._lock = 0
         self._seen_at = 0.0
         self.is_forgotten = False
-
-    def begin(self, connection: Connection) -> None:
-        """Be alive on a new connection: its session holds the lock from now on."""
-        see_server(connection)
-        # One of its own: that of the connection before may be held on by a server that has not noticed its
-        # end, and be gone between two beats.
-        self._lock = secrets.randbelow(2**31 - 1) + 1
-        connection.execute(_LOCK.encode(), {"lock": self._lock})
-        self._beat(connection)
 
     def renew(self, link: Link) -> float:
         """Say that this owner lives; return for how many seconds that holds."""
@@ -120,7 +119,7 @@ class Life:
         return TTL_S
 
     def _beat(self, connection: Connection) -> None:
-        values = {"me": self._me, "host": self._host, "pid": os.getpid(), "lock": self._lock}
+        values = {"me": self._me, "host": self._host, "pid": os.getpid()}
         began = time.monotonic()
         beat = connection.execute(_BEAT.encode(), values).fetchall()
         if not beat:
@@ -146,8 +145,36 @@ class Life:
         link.rows(_FORGET)
 
     def end(self, link: Link) -> None:
-        """Be dead."""
+        """Be dead, without runs."""
         link.rows("delete from midstream.owners where name = %(me)s", {"me": self._me})
+
+    def expire(self, link: Link) -> None:
+        """Be dead, as one that was killed; wake a worker for its runs."""
+        link.rows(_EXPIRE, {"me": self._me})
+
+    def will(self, address: Address) -> Will:
+        """Return what is to be done once nothing is left of this process."""
+        return (__name__, expire.__name__, json.dumps([address.url, self._me, os.getcwd()]))
+
+
+def expiry(link: Link, owner: str) -> float:
+    """Return until when an owner lives, in seconds since 1970, if nothing more is heard of it."""
+    rows = link.rows(
+        "select extract(epoch from expires_at)::double precision from midstream.owners"
+        " where name = %(owner)s",
+        {"owner": owner},
+    )
+    return float(rows[0][0]) if rows else 0.0
+
+
+def expire(said: str) -> None:
+    """Carry out a will: have the owner be dead that left it."""
+    url, me, folder = json.loads(said)
+    with suppress(OSError):
+        os.chdir(folder)  # files that the address names may be there
+    link = Link(Address(url), more=LIFE)
+    Life(me, "", ServerTime()).expire(link)
+    link.close()
 
 
 def see_server(connection: Connection) -> None:

@@ -87,7 +87,7 @@ class Address:
                 hint="Write it as postgresql://user@host:5432/database?sslmode=verify-full, or as a path.",
             ) from None  # its error may quote the address as it is
         self._said = said
-        self._url = url
+        self.url = url
         self._lists = {
             name: str(said[name]).split(",")
             for name in ("host", "hostaddr", "port")
@@ -99,7 +99,7 @@ class Address:
     @property
     def first(self) -> int:
         """Return the place of the host that is tried first."""
-        return _FIRST.get(self._url, 0)
+        return _FIRST.get(self.url, 0)
 
     def conninfo(self, more: Mapping[str, str]) -> str:
         """Return it as libpq takes it, with more parameters where the address says nothing of them."""
@@ -137,22 +137,22 @@ class Address:
                     if len(each) == self._hosts
                 )
             )
-            _FIRST[self._url] = next(places, self.first)
+            _FIRST[self.url] = next(places, self.first)
         return self.first
 
     @property
     def prepares_after(self) -> int | None:
         """Return after how many times a statement is prepared, None: never."""
-        return None if self._url in _POOLED else 5
+        return None if self.url in _POOLED else 5
 
     def found_pooled(self) -> None:
         """Prepare nothing from now on."""
-        _POOLED.add(self._url)
+        _POOLED.add(self.url)
 
     def leave(self, place: int) -> None:
         """Try the host after that one first: it gives no answers."""
         if self.first == place:
-            _FIRST[self._url] = (place + 1) % self._hosts
+            _FIRST[self.url] = (place + 1) % self._hosts
 
 
 class _Session(psycopg.Connection[Any]):

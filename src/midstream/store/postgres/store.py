@@ -29,7 +29,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from midstream.core.notices import Envelope
-from midstream.language.errors import WorldTrouble
+from midstream.language.errors import RunOwned, WorldTrouble
 from midstream.runtime.storage import (
     MATCHES,
     NO_PAGES,
@@ -55,10 +55,12 @@ from midstream.store.postgres.life import (
     ANSWER_S,
     LIFE,
     OFFERED,
+    PROVE,
     Call,
     Ear,
     Life,
     ServerTime,
+    expiry,
     require_session,
     see_server,
 )
@@ -67,6 +69,7 @@ from midstream.store.postgres.looking import Looking
 from midstream.store.postgres.sweep import sweep
 from midstream.store.refusals import closed, forgotten
 from midstream.store.threads import Calls, Job, Notes, Worker
+from midstream.system.guard import own_guard
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import complain
 from midstream.views.listing import Standing
@@ -79,6 +82,9 @@ WORD_AFTER_S = 2.0
 LOOK_PATIENCE_S = 1.0
 CLOSING_PATIENCE_S = 5.0
 """How long a store that is closed tries to let go of its runs where the database is away."""
+
+PROOF_S = 0.05
+"""Seconds between two looks whether an owner that was asked has said that it lives."""
 
 
 class PostgresStore:
@@ -109,7 +115,7 @@ class PostgresStore:
         self._brought: tuple[object, list[Mail]] | None = None
         self._since = object()
         self._life = Life(self._me, host, self._clock)
-        self._living = Link(address, begin=self._life.begin, answer_s=ANSWER_S, more=LIFE)
+        self._living = Link(address, begin=see_server, answer_s=ANSWER_S, more=LIFE)
         self._is_alive = self._has_lost_all = False
         self._links = [Link(address, begin=begin) for begin in (see_server, None, None)]
         watching = Link(address, patience_s=LOOK_PATIENCE_S)
@@ -287,9 +293,20 @@ class PostgresStore:
         return self._me
 
     async def claim(self, run: str) -> Claim:
-        """Make the run ours."""
+        """Make the run ours. Whoever has it is asked whether it lives, and waited for if it is silent."""
         await self._live()
-        return await self._wrote(run, partial(self._claimed, run=run))
+        asked: float | None = None
+        while True:
+            try:
+                return await self._wrote(run, partial(self._claimed, run=run))
+            except RunOwned as error:
+                expires_at = await self._keeper.submit(partial(expiry, owner=error.owner))
+                if asked is None:
+                    asked = expires_at
+                    await self.tell(error.owner, PROVE)
+                elif expires_at > asked:
+                    raise
+            await asyncio.sleep(PROOF_S)
 
     def _claimed(self, link: Link, run: str) -> Claim:
         claim = leases.claim(link, run, self._me, self.host, self._person)
@@ -340,9 +357,10 @@ class PostgresStore:
         return seconds
 
     async def _live(self) -> None:
-        """Be alive, from now on: claims and calls need it, and a session of their own."""
+        """Be alive and heard, from now on: claims and calls need it, and sessions of their own."""
         if not self._is_alive:
             await self._heart.submit(self._begin_life)
+            self._begin_hearing()
 
     def _begin_life(self, link: Link) -> None:
         if self._is_alive:
@@ -357,7 +375,11 @@ class PostgresStore:
             raise
         finally:
             other.close()
+        self._life.renew(link)
         self._life.sweep(link)
+        # Without a watchdog (Windows) a death shows in time.
+        with contextlib.suppress(OSError):
+            own_guard().bequeath(self._me, self._life.will(self._address))
         self._is_alive = True
 
     async def ring(self, owner: str) -> None:
@@ -383,11 +405,13 @@ class PostgresStore:
                 self._ear = Ear(self._address, self._me, self._heard)
 
     def _heard(self, calls: Collection[Call], connection: Connection) -> None:
-        if not calls and self._is_alive:
-            # The connections were made anew: with the one before this owner's lock may be gone, too.
+        notes = [""] if not calls else [note for _, note in calls if note]
+        if PROVE in notes or (not calls and self._is_alive):
+            # Where the connection was made anew it may not have heard who asked.
             self._heart.post(self._life.renew)
-        for note in [""] if not calls else [note for _, note in calls if note]:
-            self._notes.tell(note)
+        for note in notes:
+            if note != PROVE:
+                self._notes.tell(note)
         rung = {channel for channel, note in calls if not note}
         if not calls or rung - {OFFERED}:
             self._bring(connection)
@@ -550,7 +574,9 @@ class PostgresStore:
             is_leaving = self._is_alive and not is_cut
             letting_go = partial(leases.release, run=None, me=self._me, due_at=0.0)
             self._writer.close(last=letting_go if is_leaving else None)
-            self._heart.close(last=self._life.end if is_leaving else None)
+            ending = self._life.end if is_leaving else self._life.expire
+            self._heart.close(last=ending if self._is_alive else None)
+            own_guard().withdraw(self._me)
 
 
 def _waited_for(address: Address) -> str:

@@ -165,7 +165,19 @@ create index runs_anywhere on midstream.runs(kind, standing, listed_in) where li
 and no index grows. The table is written anew, and everybody waits for it.
 """
 
-_STEPS: Final = ((1, _FIRST), (1, _SECOND), (1, _LISTED))
+_EXPIRING: Final = f"""
+comment on column midstream.owners.lock is 'of a session that showed that it lives, once';
+create or replace function midstream.lives(who text) returns boolean language sql volatile as $$
+    select coalesce((select clock_timestamp() < case when server = midstream.server() then expires_at
+        else greatest(expires_at, (select seen_at + interval '{TTL_S} s' from midstream.servers
+            where name = midstream.server())) end from midstream.owners where name = who), false)
+$$;
+comment on function midstream.lives(text) is
+    'time shows a death, or a watchdog''s word; where its server was started since, it may come back';
+"""  # nosec B608  # numbers of ours
+"""That a session has ended shows no death any more: its process may go on."""
+
+_STEPS: Final = ((1, _FIRST), (1, _SECOND), (1, _LISTED), (1, _EXPIRING))
 """For each version the least one whose midstream may use the tables after it, and what makes it."""
 
 VERSION: Final = len(_STEPS)
