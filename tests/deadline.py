@@ -34,11 +34,11 @@ def jump(seconds: float) -> None:
     deadline.reschedule((deadline.when() or now()) + seconds)
 
 
-def wait_until(holds: Callable[[], object], what: object = "") -> None:
-    """Return once something holds that nobody tells of."""
+def wait_until(holds: Callable[[], object], what: str | Callable[[], str] = "") -> None:
+    """Return once something holds that nobody tells of; `what` is told, or tells how all stands."""
     ends_at = time.monotonic() + DEADLINE_S
     while not holds():
-        assert time.monotonic() < ends_at, f"waited for ever: {what or holds}"
+        assert time.monotonic() < ends_at, f"waited for ever: {what() if callable(what) else what or holds}"
         time.sleep(0.01)
 
 

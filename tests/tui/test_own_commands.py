@@ -29,7 +29,7 @@ class Heard:
 
 def wait_until_gone(pid: int) -> None:
     """Return once a process that was killed has ended: a busy system takes its time with that."""
-    wait_until(lambda: not is_running(pid), pid)
+    wait_until(lambda: not is_running(pid), f"{pid} has ended")
 
 
 async def run(

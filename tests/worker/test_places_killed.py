@@ -119,6 +119,10 @@ class Machines:
                     process.send_signal(signal.SIGTERM)
                 process.wait(DEADLINE_S)
 
+    def log(self, name: str) -> str:
+        """Return what the worker of a machine has said."""
+        return (self.folder / f"{name}.log").read_text(encoding="utf-8")
+
     def place(self, name: str, run: str) -> Path:
         """Return the folder of a run on a machine."""
         return self.folder / name / "state" / "places" / run / "project"
@@ -133,11 +137,14 @@ def test_a_killed_workers_run_goes_on_with_the_same_bytes(
     machines = Machines(tmp_path, database())
     with ExitStack() as ending:
         one = ending.enter_context(machines.worker("a"))
-        begun = ("run", "make", "--repository", ".", "--push", "result", "--trust-workspace")
+        make = ("run", "make", "--repository", ".", "--push", "result", "--trust-workspace")
         allowed = ("--allow", "write_file", "--allow", "execute_terminal")
-        run = machines.said("client", *begun, *allowed, at=work)
+        run = machines.said("client", *make, *allowed, at=work)
         here = machines.place("a", run)
-        wait_until(lambda: (here / "half").exists(), "the long call has begun")
+        wait_until(
+            lambda: (here / "half").exists(),
+            lambda: f"the long call has begun; {machines.shown(run)}, {machines.log('a')}",
+        )
         one.kill()
         one.wait(DEADLINE_S)
         then = contents(here)
