@@ -42,13 +42,18 @@ class _Loop:
         """Return what work on the loop came to. Ctrl-C cancels the wait and the work.
 
         Raises:
-            UserMistake: the engine is closed; or it is called on the engine's own loop, by an async tool
-                or handler, which would wait for itself.
+            UserMistake: the engine is closed, or in another process; or it is called on the engine's own
+                loop, by an async tool or handler, which would wait for itself.
         """
         if self.is_closed or threading.current_thread() is self._thread:
             work.close()
-            if self.is_closed:
+            if self._loop.is_closed():
                 raise UserMistake("The engine is closed.", hint="Use its runs within its block.")
+            if self.is_closed:
+                raise UserMistake(
+                    "The engine is in the process that this one was forked from.",
+                    hint="Open one here, in a process of multiprocessing.get_context('spawn').",
+                )
             raise UserMistake(
                 "An async function of the engine cannot wait for the engine.",
                 hint="Make it a plain function: those run in a thread of their own.",
@@ -62,8 +67,8 @@ class _Loop:
 
     @property
     def is_closed(self) -> bool:
-        """Return whether there is no loop any more."""
-        return self._loop.is_closed()
+        """Return whether there is no loop any more, as in a process that was forked from its own."""
+        return self._loop.is_closed() or not self._thread.is_alive()
 
     def close(self) -> None:
         """End the loop and its thread."""

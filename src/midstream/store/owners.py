@@ -5,8 +5,8 @@ Each owner holds a lock on a file of its own for as long as it lives.
 The kernel lets go of the lock when the process ends, however it ends, so a dead owner is known at
 once, without heartbeats, and a stopped or slow one is never taken for dead. Names are not used twice.
 
-A child made by `os.fork` without `exec` keeps the lock of its parent alive: do not fork a process
-that has a store open, or close the store first. Programs that are started do not inherit it.
+A child made by `os.fork` without `exec` lets go of the lock at once: it would keep its parent alive.
+It can have no store on the same journal (`is_inherited`). Programs that are started inherit nothing.
 
 A wake-up is an empty datagram on a Unix socket named after the owner, beside the lock. It says nothing
 and may be lost: what there is to see is in the journal, and owners look there now and then anyway.
@@ -19,6 +19,8 @@ import secrets
 import socket
 import sys
 from pathlib import Path
+from typing import Final
+from weakref import WeakSet
 
 from midstream.config.portable import O_CLOEXEC, O_NOFOLLOW, lock_file, try_lock_file
 from midstream.config.private_files import make_private
@@ -38,6 +40,7 @@ class Owners:
         # The runs of dead owners I claimed, and how many facts each had: no more yet, still cut.
         self.cut: dict[str, int] = {}
         self._lock: int | None = self._locked()
+        _HERE.add(self)
 
     def is_alive(self, owner: str) -> bool:
         """Return whether an owner lives. The lock file of a dead one is removed. Blocking, briefly."""
@@ -66,6 +69,13 @@ class Owners:
                 self._path(self.me).unlink()
         os.close(self._lock)
         self._lock = None
+
+    def leave(self) -> None:
+        """Have no lock: this process was forked from the one whose it is, and keeps it."""
+        if self._lock is not None:
+            _INHERITED.add(os.path.realpath(self._folder))
+            os.close(self._lock)
+            self._lock = None
 
     def _path(self, owner: str) -> Path:
         return self._folder / f"{owner}.lock"
@@ -96,6 +106,28 @@ class Owners:
             return False
         finally:
             os.close(lock)
+
+
+_HERE: "Final[WeakSet[Owners]]" = WeakSet()
+_INHERITED: Final[set[str]] = set()
+
+
+def is_inherited(folder: Path) -> bool:
+    """Return whether this process was forked from one in which an owner of this folder lived.
+
+    SQLite believes there that it has the locks of the journal's files, which only the other process has:
+    once that closes them, what is written here is gone.
+    """
+    return os.path.realpath(folder) in _INHERITED
+
+
+def _forked() -> None:
+    for owners in tuple(_HERE):
+        owners.leave()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_forked)
 
 
 def new_name() -> str:

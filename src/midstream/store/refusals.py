@@ -106,6 +106,14 @@ def damaged(run: str, seq: int, why: str) -> JournalDamaged:
     )
 
 
+def inherited(path: object) -> WorldTrouble:
+    """Return the refusal of a journal in a process that was forked from one that has it open."""
+    return WorldTrouble(
+        f"The journal {path} was open in the process that this one was forked from.",
+        hint='Start processes with multiprocessing.get_context("spawn"), or fork before it is opened.',
+    )
+
+
 def closed() -> WorldTrouble:
     """Return the refusal of anything after the end."""
     return WorldTrouble("The journal is closed.", hint="Open it, or the engine that had it, again.")

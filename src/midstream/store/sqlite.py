@@ -41,7 +41,8 @@ from midstream.store.blob_store import FileBlobStore
 from midstream.store.chains import Append, Begun
 from midstream.store.commit_watch import ANY, Watch
 from midstream.store.file_guard import Guard
-from midstream.store.owners import Owners, WakeUpSocket, wake
+from midstream.store.owners import Owners, WakeUpSocket, is_inherited, wake
+from midstream.store.refusals import inherited
 from midstream.store.schema import data_version, prepared, reading, trouble
 from midstream.store.threads import Worker
 from midstream.store.writer import Committing, Reading
@@ -89,9 +90,11 @@ class SqliteStore:
         Raises:
             JournalTooNew: a newer midstream wrote it; it was not touched.
             WorldTrouble: it is no journal, is damaged, or cannot be opened; the hint says how to
-                move it aside.
+                move it aside. Or the process that this one was forked from has it open.
         """
         path = path.absolute()
+        if is_inherited(Path(f"{path}.d")):
+            raise inherited(path)
         connections: list[apsw.Connection] = []
         try:
             connections.append(prepared(path, vfs))

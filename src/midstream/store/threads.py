@@ -120,6 +120,8 @@ class Worker(Generic[C]):
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
+        if not self._thread.is_alive():
+            raise closed()  # as in a process that was forked: threads are not
         with self._lock:
             if self._is_closed:
                 raise closed()
