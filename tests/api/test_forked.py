@@ -73,6 +73,35 @@ with midstream.open_sync(folder, model=ScriptedModel(), journal=":memory:") as s
     asyncio.run(main())
 """
 
+_COMMANDS = """
+from midstream.system.guard import own_guard
+
+def command(words):
+    return call("execute_terminal", command=words)
+
+async def run(*script, told=lambda: None):
+    async with opened(*script, journal=":memory:") as engine:
+        run = await engine.start("role:dude", "Go!")
+        async for event in run.events():
+            match event:
+                case midstream.ToolProgress() if "begun" in event.text:
+                    await asyncio.to_thread(told)
+                case midstream.ToolReturned():
+                    return print(event.outcome, flush=True)
+
+def will(name):
+    own_guard().bequeath(name, ("os", "mkdir", f"{folder}/{name}"))
+
+def in_fork():
+    asyncio.run(run(command("echo said")))
+    will("its")
+
+waits = "echo begun; until [ -e its ]; do sleep 0.05; done"
+will("ours")
+asyncio.run(run(command(waits), told=lambda: os.waitpid(forked(in_fork), 0)))
+print(os.path.exists(f"{folder}/ours"))
+"""
+
 
 def _done(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -111,3 +140,11 @@ def test_one_that_uses_the_engine_or_opens_its_journal_hears_why_it_cannot(tmp_p
         "The engine is in the process that this one was forked from.",
     ], done.stderr
     assert done.returncode == 0, done.stderr
+
+
+def test_the_end_of_one_that_ran_a_command_ends_no_command_of_the_other_nor_carries_out_its_wills(
+    tmp_path: Path,
+) -> None:
+    done = _done(_COMMANDS, tmp_path)
+
+    assert done.stdout.splitlines() == ["completed", "completed", "False"], done.stderr

@@ -170,3 +170,18 @@ def _told(wills: Mapping[str, Will | None]) -> str:
 def own_guard() -> Guard:
     """Return the watchdog of this process; begun with the first child."""
     return Guard()
+
+
+_OTHERS: Final[list[Guard]] = []
+"""Those of the processes this one was forked from. Their pipes stay open, as `watchdog` says."""
+
+
+def _forked() -> None:
+    """Have none: what another process has started, and its wills, are not ours to end."""
+    if own_guard.cache_info().currsize:
+        _OTHERS.append(own_guard())
+        own_guard.cache_clear()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_forked)
