@@ -1,5 +1,6 @@
 """What a store in PostgreSQL asks while nothing happens: as little as it can."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 
@@ -91,6 +92,19 @@ async def test_words_come_with_the_call_and_are_brought_until_one_is_delivered(
         await anext(rings)
         await store.delivered("r", "4")
         assert await store.mail(store.me) == [], "what was brought is not handed out again"
+
+
+async def test_what_came_before_anybody_listened_is_heard_then(database: Callable[[], str]) -> None:
+    address = database()
+    async with opened(address, address) as (store, other):
+        await store.append("r", 0, started("r"))
+        await store.claim("r")
+        mail = await other.post(Mail(id="1", run="r", at=1.0))
+        while store._brought is None:
+            await asyncio.sleep(0.001)
+        async with contextlib.aclosing(store.rings()) as rings:
+            await anext(rings)
+            assert await store.mail(store.me) == [mail]
 
 
 async def test_however_many_runs_are_watched_one_look_sees_them_all(

@@ -140,7 +140,7 @@ class MemoryStore:
     def _open(self, contents: _Contents) -> None:
         self._contents = contents
         self._is_closed = False
-        self._calls, self._written = Calls(), Calls()
+        self._calls, self._written = Calls(is_news=False), Calls()
         contents.owners_made += 1
         self._me = f"memory{contents.owners_made}"
         self._cut: dict[str, int] = {}

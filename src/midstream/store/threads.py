@@ -203,12 +203,15 @@ class Notes:
 
 
 class Calls:
-    """Wakes who waits, on any loop of this process."""
+    """Wakes who waits, on any loop of this process.
 
-    def __init__(self) -> None:
+    `is_news`: whoever waits first is woken at once, as if it had rung.
+    """
+
+    def __init__(self, *, is_news: bool = True) -> None:
         self._lock = threading.Lock()
         self._ears: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
-        self._is_news = True
+        self._is_news = is_news
         self.is_used = False
 
     def ring(self) -> None:
@@ -221,11 +224,14 @@ class Calls:
                 call_soon(loop, event.set)
 
     async def rings(self) -> AsyncGenerator[None, None]:
-        """Yield whenever it rang, from now on."""
+        """Yield whenever it rang, and at once if it did while nobody listened."""
         with self._ear() as event:
+            if self._is_news:
+                event.set()
             while True:
                 await event.wait()
                 event.clear()
+                self._is_news = False
                 yield
 
     async def rung(self, timeout_s: float) -> None:

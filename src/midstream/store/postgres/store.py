@@ -127,7 +127,7 @@ class PostgresStore:
         self._keeper = Worker("midstream-caches", self._links[2], performing)
         self._heart = Worker("midstream-life", self._living, performing)
         self._ear: Ear | None = None
-        self._calls, self._offers = Calls(), Calls()
+        self._calls, self._offers = Calls(is_news=False), Calls()
         self._notes = Notes()
         self._due_in_s = math.inf
 
