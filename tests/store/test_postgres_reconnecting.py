@@ -26,7 +26,7 @@ from midstream.language.errors import (
 from midstream.runtime.storage import Mail, Taken
 from midstream.store.postgres import link
 from midstream.store.postgres import store as store_module
-from midstream.store.postgres.life import Life, ServerTime
+from midstream.store.postgres.life import Life, ServerTime, expiry
 from midstream.store.postgres.store import PostgresStore
 from midstream.testing.contracts import fact, facts
 
@@ -247,6 +247,23 @@ def test_whose_sessions_end_is_not_taken_for_dead_by_anybody(
     living.close()
     wait_until(lambda: sessions(postgres, address) == 0, "its session has ended")
     assert lives(address, "me")
+
+
+def test_a_death_that_is_said_after_the_time_is_over_is_no_sign_of_life(
+    postgres: PostgresServer, database: Callable[[], str]
+) -> None:
+    address = database()
+    PostgresStore.opened(address).close()
+    life = Life("me", "here", ServerTime())
+    living = link.Link(link.Address(address))
+    life.renew(living)
+    over = "update midstream.owners set expires_at = clock_timestamp() - interval '1 s'"
+    postgres.sql(over, address.rpartition("/")[2])
+    before = expiry(living, "me")
+
+    life.expire(living)
+    assert expiry(living, "me") == before
+    living.close()
 
 
 KILLED = """

@@ -63,7 +63,8 @@ returning extract(epoch from seen_at)::double precision
 
 _EXPIRE: Final = f"""
 with dead as (
-    update midstream.owners set expires_at = clock_timestamp() where name = %(me)s returning name)
+    update midstream.owners set expires_at = least(expires_at, clock_timestamp())
+    where name = %(me)s returning name)
 select pg_notify('{OFFERED}', '') from dead
 """  # nosec B608  # a name of ours
 
