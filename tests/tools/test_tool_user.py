@@ -1,8 +1,10 @@
 import asyncio
 import datetime
+import functools
 import importlib.util
 import os
 import py_compile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,7 +16,7 @@ from midstream.language.errors import AuthorMistake
 from midstream.runtime.ports import ToolContext
 from midstream.tools.base import tool_from
 from midstream.tools.manager import ToolManager
-from midstream.tools.user_tools import load_user_tools, tool
+from midstream.tools.user_tools import as_tool, load_user_tools, tool
 
 HEAD = (
     "from midstream.tools.user_tools import tool\nfrom midstream.runtime.ports import ToolContext\n"
@@ -162,6 +164,26 @@ async def test_a_function_is_given_pydantic_models_and_the_model_is_told_what_do
     assert "at $.trips[0]" in await bench.failure("plan_trips", trips=[{"day": "2026-05-01"}])
     wrong = await bench.failure("plan_trips", trips=[{**trip, "to": {"name": "r0me"}}])
     assert "to.name: Value error, a place has no digits - at `$.trips[0]`" in wrong
+
+
+async def test_one_that_is_async_behind_a_plain_decorator_runs_and_one_that_yields_has_not(
+    tmp_path: Path,
+) -> None:
+    async def count(to: int) -> dict[str, int]:
+        await asyncio.sleep(0)
+        return {"to": to}
+
+    @functools.wraps(count)
+    def logged(to: int) -> object:
+        return count(to)
+
+    def each(to: int) -> Iterator[int]:
+        yield from range(to)
+
+    bench = Bench(tmp_path, ToolManager([as_tool(logged), as_tool(each)]))
+
+    assert await bench.text("count", to=3) == '{"to":3}'
+    assert "a generator, nothing of which has run" in await bench.failure("each", to=3)
 
 
 async def test_a_default_that_is_a_field_says_what_pydantic_reads_in_it(tmp_path: Path) -> None:

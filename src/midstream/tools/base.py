@@ -255,10 +255,16 @@ def _called(function: Callable[..., Any], fill: _Fill) -> ToolFunction:
 
         return call_async
 
-    def call(arguments: dict[str, Json], context: ToolContext) -> Result:
-        return _as_result(function(**fill(arguments, context)))
+    def call(arguments: dict[str, Json], context: ToolContext) -> Result | Awaitable[Result]:
+        returned = function(**fill(arguments, context))
+        # One that is async behind a plain decorator shows that only once it is called.
+        return _awaited(returned) if inspect.isawaitable(returned) else _as_result(returned)
 
     return call
+
+
+async def _awaited(returned: Awaitable[Any]) -> Result:
+    return _as_result(await returned)
 
 
 def _as_result(value: Any) -> Result:
@@ -282,8 +288,12 @@ def _told(value: Any) -> Json:
     """Return a value that is no JSON as what it says of itself.
 
     Raises:
-        AuthorMistake: it says no more than where it stands in memory.
+        AuthorMistake: it says no more than where it stands in memory, or has not run at all.
     """
+    if inspect.isgenerator(value) or inspect.isasyncgen(value):
+        raise AuthorMistake(
+            "What it returned is a generator, nothing of which has run.", hint=RETURNED
+        )
     if hasattr(value, "model_dump") and not isinstance(value, type):
         dumped: Json = value.model_dump(mode="json")
         return dumped
