@@ -251,6 +251,7 @@ def test_undo_can_keep_the_files(home: Path) -> None:
     assert (workspace_of(home) / "app.py").read_text(encoding="utf-8") == AFTER
 
 
+@pytest.mark.journal_file
 def test_undo_of_files_that_cannot_be_recorded_names_the_fork_and_leaves_them(
     home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
