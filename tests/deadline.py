@@ -38,7 +38,9 @@ def wait_until(holds: Callable[[], object], what: str | Callable[[], str] = "") 
     """Return once something holds that nobody tells of; `what` is told, or tells how all stands."""
     ends_at = time.monotonic() + DEADLINE_S
     while not holds():
-        assert time.monotonic() < ends_at, f"waited for ever: {what() if callable(what) else what or holds}"
+        assert time.monotonic() < ends_at, (
+            f"waited for ever: {what() if callable(what) else what or holds}"
+        )
         time.sleep(0.01)
 
 
