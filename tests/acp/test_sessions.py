@@ -290,6 +290,7 @@ async def test_branches_are_tool_calls_with_their_own_text(work: Path) -> None:
     assert all("Hello." in each["content"][0]["content"]["text"] for each in ends)
 
 
+@pytest.mark.journal_file
 async def test_an_editor_is_told_that_its_session_waits_for_the_journal_and_goes_on(
     home: Path, work: Path
 ) -> None:

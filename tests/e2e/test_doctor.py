@@ -94,6 +94,7 @@ async def test_damaged_runs_are_counted_and_named_with_the_way_to_what_is_whole(
     assert "midstream doctor --salvage" in found["hint"]
 
 
+@pytest.mark.journal_file
 def test_where_large_contents_of_a_database_are_is_tried(
     tmp_path: Path, database: Callable[[], str]
 ) -> None:

@@ -6,7 +6,7 @@ import functools
 import json
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 from machine_kit import PLAIN, RESUME, START, flow, replayed, rounds, running, scene
@@ -140,6 +140,24 @@ async def test_what_a_handler_raises_fails_the_run_with_its_line(
             assert failed.error.startswith("The handler h raised ")
             assert f"{__file__}:{line}" in failed.error
             assert words in failed.error
+
+
+async def test_a_generator_is_no_handler_since_nothing_of_it_has_run() -> None:
+    def plain(run: HandlerRun) -> Iterator[None]:
+        run.common_data["seen"] = True
+        yield
+
+    async def waiting(run: HandlerRun) -> AsyncIterator[None]:
+        run.common_data["seen"] = True
+        yield
+
+    for handler in (plain, waiting):
+        async with running(one(), handlers={"h": handler}) as here:
+            await here.machine.wait()
+
+            (failed,) = here.told.of(RunFailed)
+            assert failed.error.endswith("is a generator, nothing of which has run.")
+            assert failed.fault == "author"
 
 
 async def test_an_error_of_midstreams_own_is_told_in_the_scripts_words() -> None:

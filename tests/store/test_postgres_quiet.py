@@ -1,10 +1,10 @@
 """What a store in PostgreSQL asks while nothing happens: as little as it can."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 
 import pytest
+from deadline import until
 
 pytest.importorskip("psycopg")
 
@@ -100,8 +100,11 @@ async def test_what_came_before_anybody_listened_is_heard_then(database: Callabl
         await store.append("r", 0, started("r"))
         await store.claim("r")
         mail = await other.post(Mail(id="1", run="r", at=1.0))
-        while store._brought is None:
-            await asyncio.sleep(0.001)
+
+        async def is_brought() -> bool:
+            return store._brought is not None
+
+        await until(is_brought)
         async with contextlib.aclosing(store.rings()) as rings:
             await anext(rings)
             assert await store.mail(store.me) == [mail]

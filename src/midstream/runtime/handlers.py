@@ -137,8 +137,13 @@ def _result(name: str, view: HandlerRun, chosen: Json, where: str) -> HandlerRes
     """Return what a handler has changed.
 
     Raises:
-        AuthorMistake: it left what cannot be kept.
+        AuthorMistake: it left what cannot be kept, or has not run at all.
     """
+    if inspect.isgenerator(chosen) or inspect.isasyncgen(chosen):
+        raise AuthorMistake(
+            f"The handler {name} ({where}) is a generator, nothing of which has run.",
+            hint="Write it without `yield`.",
+        )
     try:
         return view.result(chosen)
     except AuthorMistake as error:
