@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from deadline import DEADLINE_S
 from scene_kit import Listener, Scene, scene
+from support.memory_pool import MemoryPool
 
 from midstream.app.agents_file_draft import template_for
 from midstream.app.chats import Chats, GoesOn
@@ -78,6 +79,21 @@ async def test_continue_leaves_a_chat_alone_that_another_console_has(tmp_path: P
         async with scene(tmp_path, store=store.beside(), goes_on=NEWEST) as second:
             assert "“hi” is open in another console (/attach " in second.ui.said[0]
             assert second.ui.said[0].endswith("joins it): a new chat begins.")
+
+
+@pytest.mark.parametrize("goes_on", [NEWEST, GoesOn(which="1")])
+async def test_a_chat_goes_on_whose_console_seems_to_live_and_gives_no_answer(
+    tmp_path: Path, goes_on: GoesOn
+) -> None:
+    pool = MemoryPool()
+    killed = pool.beside()
+    async with scene(tmp_path, "Hello.", store=killed) as first:
+        await said(first, "hi")
+        killed.is_silent = True
+        async with scene(tmp_path, "Yes?", store=pool.beside(), goes_on=goes_on) as second:
+            await said(second, "are you there?")
+            assert heard(second) == ["hi", "Hello.", "are you there?"]
+            assert second.ui.of(e.RunStarted) == []
 
 
 async def test_a_chat_that_was_left_in_mid_turn_is_not_told_of_when_it_is_gone_on_with(
@@ -187,6 +203,9 @@ class Listed:
     async def listed(self) -> tuple[KeptRun, ...]:
         """Return the runs."""
         return self._kept
+
+    async def owner(self, kept: KeptRun) -> str:
+        return kept.owner
 
     async def resume(self, id: str) -> None:
         """Remember where one went."""

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Literal, cast
 
 import pytest
@@ -15,6 +16,7 @@ pytest.importorskip("psycopg")
 from postgres_kit import Network, lives, opened
 from support.store_contracts import started, worker_at
 
+import midstream
 from midstream.core.notices import Envelope
 from midstream.language.errors import (
     JournalFull,
@@ -26,7 +28,7 @@ from midstream.language.errors import (
 from midstream.runtime.storage import Mail, Taken
 from midstream.store.postgres import link
 from midstream.store.postgres import store as store_module
-from midstream.store.postgres.life import Life, ServerTime, expiry
+from midstream.store.postgres.life import Life, ServerTime
 from midstream.store.postgres.store import PostgresStore
 from midstream.testing.contracts import fact, facts
 
@@ -259,10 +261,11 @@ def test_a_death_that_is_said_after_the_time_is_over_is_no_sign_of_life(
     life.renew(living)
     over = "update midstream.owners set expires_at = clock_timestamp() - interval '1 s'"
     postgres.sql(over, address.rpartition("/")[2])
-    before = expiry(living, "me")
+    until = "select expires_at from midstream.owners"
+    before = living.rows(until)
 
     life.expire(living)
-    assert expiry(living, "me") == before
+    assert living.rows(until) == before
     living.close()
 
 
@@ -315,6 +318,27 @@ async def test_who_has_a_run_and_is_silent_is_waited_for_until_its_time_is_over(
         await asyncio.to_thread(postgres.sql, soon, address.rpartition("/")[2])
 
         assert (await claiming).was_cut
+
+
+async def test_a_run_whose_engine_is_silent_goes_on_in_the_one_that_takes_it(
+    postgres: PostgresServer, database: Callable[[], str], tmp_path: Path
+) -> None:
+    address = database()
+    async with (
+        Network.before(address) as (network, near),
+        midstream.open(tmp_path, model="offline", journal=near) as silent,
+        midstream.open(tmp_path, model="offline", journal=address) as other,
+    ):
+        run = await silent.start("role:dude", "Hello.")
+        assert not (await other.take(run.id)).is_here
+        network.is_down = True
+        network.cut()
+        taking = asyncio.ensure_future(other.take(run.id))
+        soon = "update midstream.owners set expires_at = clock_timestamp() + interval '0.3 s' where name = "
+        owner = f"(select owner from midstream.runs where id = '{run.id}')"
+        await asyncio.to_thread(postgres.sql, soon + owner, address.rpartition("/")[2])
+
+        assert (await taking).is_here
 
 
 def sessions(postgres: PostgresServer, address: str) -> int:

@@ -41,6 +41,8 @@ class MemoryPool(MemoryStore):
     """See `midstream.runtime.storage.Pool`."""
 
     host = ""
+    is_silent = False
+    """Whether it gives no answer to who asks: it has died by then."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._share(_Shared(now))
@@ -86,6 +88,13 @@ class MemoryPool(MemoryStore):
         of_runs: tuple[dict[str, Any], ...] = (shared.placements, shared.epochs, shared.deaths)
         for kept in (*of_runs, shared.dues):
             kept.pop(run, None)
+
+    async def ask_owner(self, run: str) -> str:
+        """Return the owner of a run that lives, "" if there is none."""
+        asked = self._contents.owners.get(await self.owner_of(run))
+        if isinstance(asked, MemoryPool) and asked.is_silent:
+            asked.die()
+        return await self.owner_of(run)
 
     async def claim(self, run: str) -> Claim:
         """Make the run ours."""

@@ -33,7 +33,7 @@ from midstream.language.names import Json, Mode, python_file
 from midstream.language.spec import Budget, Definition
 from midstream.runtime.engine.hand_over import hand_over, pool_of
 from midstream.runtime.engine.open_run import found, opened
-from midstream.runtime.engine.owner import held_elsewhere
+from midstream.runtime.engine.owner import ask_owner, held_elsewhere
 from midstream.runtime.engine.remote import RemoteMachine
 from midstream.runtime.engine.resume import Choice, is_of_host, mail_taken, take_up
 from midstream.runtime.engine.time_travel import fork
@@ -454,7 +454,7 @@ class Engine:
         """
         store = self.local.store
         kept = await found(store, id)
-        is_left = not kept.summary.is_over and not self._info(kept).is_running
+        is_left = not kept.summary.is_over and not await ask_owner(store, kept)
         if is_left and is_of_host(store, kept) and (here or not await is_served(store, kept.id)):
             try:
                 return await self.resume(kept.id, workflow, choice=choice, handlers=handlers)

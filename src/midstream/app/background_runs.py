@@ -29,6 +29,7 @@ from midstream.runtime.ports import Machine, Receipt
 from midstream.runtime.storage import PAGE, Choice, KeptRun
 from midstream.views.calls_in_words import question_heading, question_summary
 from midstream.views.listing import ACTIVE, ENDED
+from midstream.views.run_status import silent_words
 from midstream.views.spending import Spent
 
 SHOWN_RUNS = 20
@@ -271,6 +272,13 @@ class Background:
             await machine.unsuspend()
             await self._switching.turn_to(machine)
 
+    async def owner(self, kept: KeptRun) -> str:
+        """Return who runs a run, "" for nobody. One that is silent is waited for, which is said."""
+        from midstream.runtime.engine.owner import ask_owner
+
+        silent = partial(self._ui.say, silent_words(self._runs.short(kept.id)), kind="note")
+        return await ask_owner(self._runs.parts.store, kept, silent)
+
     async def attach(self, run: str) -> None:
         """Make a run the active one: one of this console, or of another process."""
         id = await self._runs.find_id(run)
@@ -369,6 +377,9 @@ class Background:
 
         assert choice != "stop", "that ends a run"
         parts = self._runs.parts
+        kept = await parts.store.run(id)
+        if kept is not None:
+            await self.owner(kept)
         try:
             machine = await take_up(parts.engine, parts.library, id, choice=choice or "ask")
         except DefinitionDiffers as error:

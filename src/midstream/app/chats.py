@@ -179,8 +179,9 @@ class Chats:
             UserMistake: it cannot go on as it is, such as for a role that has changed.
         """
         async for kept in self._runs.walk(kind="chat", status=ACTIVE):
-            is_ours = self._is_listed(kept) and not (kept.owner or kept.is_foreign or kept.damaged)
-            if is_ours and role in ("", kept.summary.workflow.removeprefix("role:")):
+            is_ours = self._is_listed(kept) and not (kept.is_foreign or kept.damaged)
+            is_wanted = is_ours and role in ("", kept.summary.workflow.removeprefix("role:"))
+            if is_wanted and not await self._background.owner(kept):
                 await self._go(kept)
                 return True
         return False
@@ -208,7 +209,7 @@ class Chats:
             raise UserMistake(
                 f"That chat has ended ({kept.summary.status}).", hint=after_its_end(kept.id)
             )
-        if kept.owner:
+        if await self._background.owner(kept):
             await self._background.attach(kept.id)
         else:
             await self._background.resume(kept.id)

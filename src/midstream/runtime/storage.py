@@ -428,6 +428,12 @@ class Pool(Protocol):
     def host(self) -> str:
         """Return what this machine is called, for runs of its folders; "" where there is only one."""
 
+    async def ask_owner(self, run: str) -> str:
+        """Return the owner of a run that says, asked now, that it lives, "" if there is none.
+
+        One that is silent is waited for until its time is over.
+        """
+
     async def assign(self, run: str, placement: Placement) -> None:
         """Say where a run belongs; where it is new, before its first fact.
 

@@ -37,6 +37,11 @@ def summary_words(run: Run, *, now: float) -> str:
     return doing if until is None else f"{doing} until {time_of_day(until, now=now)}"
 
 
+def silent_words(name: str) -> str:
+    """Return what is said while a process that has a run is waited for: it may have died."""
+    return f"The process that runs {name} gives no answer. If it has died, {name} is free within seconds."
+
+
 def way_on(run: Run, id: str, *, resume: str) -> str:
     """Return how a run is left that no process runs, and how a person goes on: a sentence's end.
 

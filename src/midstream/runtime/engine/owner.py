@@ -14,11 +14,14 @@ from midstream.language.errors import JournalFull, JournalMoved, MidstreamError,
 from midstream.runtime.engine.live import LiveServer
 from midstream.runtime.engine.mailbox import MailDispatcher
 from midstream.runtime.state_machine import WorkflowStateMachine
-from midstream.runtime.storage import Claim, Mail, Pool, Store
+from midstream.runtime.storage import Claim, KeptRun, Mail, Pool, Store
 from midstream.system.offloop import cancel_all
 
 RENEW_AGAIN_S = 0.2
 """Seconds until it is said once more that an owner lives, where that failed."""
+
+SILENT_S = 1.0
+"""Seconds after which a person hears that an owner gives no answer."""
 
 
 _HERE: "WeakSet[Owner]" = WeakSet()
@@ -33,6 +36,24 @@ def held_elsewhere(id: str, owner: str, *, hint: str) -> RunOwned:
             hint="Use the handle which that engine gives, or close that engine first.",
         )
     return RunOwned(f"Another process runs {id}.", owner=owner, hint=hint)
+
+
+async def ask_owner(store: Store, kept: KeptRun, silent: Callable[[], object] | None = None) -> str:
+    """Return who runs a run, "" for nobody: an owner elsewhere may have died lately, and is asked.
+
+    Args:
+        store: where the run is kept.
+        kept: the run.
+        silent: is called where the owner gives no answer, and is waited for until its time is over.
+    """
+    if kept.owner in ("", store.me) or not isinstance(store, Pool):
+        return kept.owner
+    slow = None if silent is None else asyncio.get_running_loop().call_later(SILENT_S, silent)
+    try:
+        return await store.ask_owner(kept.id)
+    finally:
+        if slow is not None:
+            slow.cancel()
 
 
 class Owner:

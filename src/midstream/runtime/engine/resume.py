@@ -28,7 +28,7 @@ from midstream.language.names import python_file
 from midstream.language.spec import Definition
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.open_run import found, opened
-from midstream.runtime.engine.owner import held_elsewhere
+from midstream.runtime.engine.owner import ask_owner, held_elsewhere
 from midstream.runtime.places import placement_of
 from midstream.runtime.ports import Clock, Handlers, Machine
 from midstream.runtime.state_machine import WorkflowStateMachine
@@ -234,10 +234,11 @@ async def _made_true(store: Store, clock: Clock, run: Run, input: AnyInput) -> R
 async def _resumable(engine: LocalEngine, id: str, kept: KeptRun | None) -> Run:
     if kept is None:
         raise UserMistake(f"There is no run {id}.", hint="midstream runs lists them.")
-    if kept.owner and kept.owner != engine.store.me:
+    owner = await ask_owner(engine.store, kept)
+    if owner not in ("", engine.store.me):
         raise held_elsewhere(
             id,
-            kept.owner,
+            owner,
             hint=f"Watch it with `midstream events {id} --follow`; talk to it with `midstream send`.",
         )
     run = await opened(engine.store, id)
@@ -260,7 +261,7 @@ async def _resumable(engine: LocalEngine, id: str, kept: KeptRun | None) -> Run:
             hint=f"Resume it there: midstream resume {id} --workspace {run.workspace}",
         )
     # One that a worker has taken is its own already.
-    if not kept.owner and not is_of_host(engine.store, kept):
+    if not owner and not is_of_host(engine.store, kept):
         host = "" if kept.placement is None else kept.placement.host
         raise UserMistake(
             f"Run {id} belongs to the folder {run.workspace} of {host}, which is another machine.",

@@ -63,7 +63,7 @@ def claim(link: Link, run: str, me: str, host: str, person: str) -> Claim:
         for owner, was_cut, epoch, deaths in link.rows(_OURS, values):
             if owner == me:
                 return Claim(was_cut=was_cut, epoch=epoch, deaths=deaths)
-            if living_owner(link, run) == owner:
+            if living_owner(link, run)[0] == owner:
                 raise owned(run, owner)
         # It was let go of between the two: once more.
 
@@ -79,11 +79,12 @@ def release(link: Link, run: str | None, me: str, due_at: float | None) -> None:
         )
 
 
-def living_owner(link: Link, run: str) -> str:
-    """Return who has a run and lives, "" for nobody."""
+def living_owner(link: Link, run: str) -> tuple[str, float]:
+    """Return who has a run and lives, "" for nobody, and what it said last until when, since 1970."""
     rows = link.rows(
-        "select owner from midstream.runs where id = %(id)s and owner not in ('', '-')"
-        " and midstream.lives(owner)",
+        "select r.owner, extract(epoch from o.expires_at)::double precision"
+        " from midstream.runs r join midstream.owners o on o.name = r.owner"
+        " where r.id = %(id)s and midstream.lives(r.owner)",
         {"id": texts(run)},
     )
-    return str(rows[0][0]) if rows else ""
+    return rows[0] if rows else ("", 0.0)

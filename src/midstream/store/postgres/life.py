@@ -158,16 +158,6 @@ class Life:
         return (__name__, expire.__name__, json.dumps([address.url, self._me, os.getcwd()]))
 
 
-def expiry(link: Link, owner: str) -> float:
-    """Return until when an owner lives, in seconds since 1970, if nothing more is heard of it."""
-    rows = link.rows(
-        "select extract(epoch from expires_at)::double precision from midstream.owners"
-        " where name = %(owner)s",
-        {"owner": owner},
-    )
-    return float(rows[0][0]) if rows else 0.0
-
-
 def expire(said: str) -> None:
     """Carry out a will: have the owner be dead that left it."""
     url, me, folder = json.loads(said)

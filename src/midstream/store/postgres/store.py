@@ -60,7 +60,6 @@ from midstream.store.postgres.life import (
     Ear,
     Life,
     ServerTime,
-    expiry,
     require_session,
     see_server,
 )
@@ -295,18 +294,12 @@ class PostgresStore:
     async def claim(self, run: str) -> Claim:
         """Make the run ours. Whoever has it is asked whether it lives, and waited for if it is silent."""
         await self._live()
-        asked: float | None = None
         while True:
             try:
                 return await self._wrote(run, partial(self._claimed, run=run))
             except RunOwned as error:
-                expires_at = await self._keeper.submit(partial(expiry, owner=error.owner))
-                if asked is None:
-                    asked = expires_at
-                    await self.tell(error.owner, PROVE)
-                elif expires_at > asked:
+                if await self.ask_owner(run) == error.owner:
                     raise
-            await asyncio.sleep(PROOF_S)
 
     def _claimed(self, link: Link, run: str) -> Claim:
         claim = leases.claim(link, run, self._me, self.host, self._person)
@@ -326,7 +319,7 @@ class PostgresStore:
 
     async def owner_of(self, run: str) -> str:
         """Return the living owner of a run, "" if there is none."""
-        return await self._reader.submit(partial(leases.living_owner, run=run))
+        return (await self._reader.submit(partial(leases.living_owner, run=run)))[0]
 
     async def renew(self) -> float:
         """Say that this owner lives; return the seconds within which that has to be said again."""
@@ -429,6 +422,20 @@ class PostgresStore:
             self._may_have_mail = True
 
     # --- workers ----------------------------------------------------------------------------------
+
+    async def ask_owner(self, run: str) -> str:
+        """Return the owner of a run that says, asked now, that it lives, "" if there is none."""
+        whom, asked = "", 0.0
+        while True:
+            owner, expires_at = await self._reader.submit(partial(leases.living_owner, run=run))
+            if owner in ("", self._me):
+                return owner
+            if owner != whom:
+                whom, asked = owner, expires_at
+                await self.tell(owner, PROVE)
+            elif expires_at > asked:
+                return owner
+            await asyncio.sleep(PROOF_S)
 
     async def assign(self, run: str, placement: Placement) -> None:
         """Say where a run belongs."""
