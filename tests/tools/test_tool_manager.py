@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import pytest
 from deadline import DEADLINE_S
+from msgspec import structs
 from toolbench import Bench, a_tool, patient
 
 from midstream.language.errors import UserMistake
@@ -19,6 +20,7 @@ from midstream.tools.base import Tool, check_stop
 from midstream.tools.code_tools import LIBRARIES
 from midstream.tools.manager import ToolManager
 from midstream.tools.tool_text import MAX_CHARS
+from midstream.tools.user_tools import as_tool, tool
 
 __all__ = ["patient"]
 
@@ -209,6 +211,47 @@ async def test_told_to_stop_a_harmless_tool_ends_at_once(
     let_go.set()
 
     assert call.result().outcome == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("effect", "outcome", "words"),
+    [
+        ("idempotent", "stopped", " It may have been done; doing it again does no harm."),
+        ("once", "unknown", ""),
+    ],
+)
+async def test_of_what_nothing_can_stop_the_model_is_told_that_it_may_go_on(
+    tmp_path: Path,
+    effect: Effect,
+    outcome: str,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(manager_module, "SOFT_STOP_S", 0.05)
+    begun, let_go = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    @tool(effect=effect, needs_approval=False)
+    def hang(again: bool = False) -> str:
+        loop.call_soon_threadsafe(begun.set)
+        let_go.wait(DEADLINE_S)
+        return ""
+
+    bench = bench_with(tmp_path, as_tool(hang))
+    async with asyncio.TaskGroup() as group:
+        call = group.create_task(bench.call("hang"))
+        await begun.wait()
+        bench.stop.set()
+    stopped = call.result()
+
+    brief = structs.replace(as_tool(hang).spec, timeout_s=0.05)
+    late = await bench_with(tmp_path, structs.replace(as_tool(hang), spec=brief)).call("hang")
+    let_go.set()
+
+    assert stopped.outcome == outcome
+    told = "It was told to stop and may still be at work, for nothing can stop it"
+    assert stopped.text == f"{told}{words and '.'}{words or ': verify before repeating it.'}"
+    assert "Timed out after 0.05 s, and may still be at work, for nothing can stop it" in late.text
 
 
 async def test_told_to_stop_a_once_tool_may_finish_and_say_so(tmp_path: Path) -> None:

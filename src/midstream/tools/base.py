@@ -57,12 +57,14 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A tool: what the model sees, and what happens when it is called.
 
     One with a `plan` has a spec that is `reviewed`: each call is judged by what it would do. Without
-    one it is judged by its name: a spec that `needs_approval` is asked about.
+    one it is judged by its name: a spec that `needs_approval` is asked about. A call that does not `hear`
+    that it is to end goes on in its thread, though nobody waits for it any more.
     """
 
     spec: ToolSpec
     function: ToolFunction
     plan: ToolPlan | None = None
+    hears: bool = True
 
 
 def parameters_of(arguments: type[msgspec.Struct]) -> dict[str, Json]:
@@ -190,6 +192,7 @@ def tool_from(
         ),
         function=_called(function, fill),
         plan=None if plan is None else lambda given, context: plan(**fill(given, context)),
+        hears=bool(context_name) or inspect.iscoroutinefunction(function),
     )
 
 

@@ -47,6 +47,7 @@ _OF_FILES: Final = ("read", "write", "write_protected")
 
 _UNFIT = "Not run, the arguments do not fit: "
 _VERIFY = "verify before repeating it"
+_GOES_ON = "may still be at work, for nothing can stop it"
 
 
 class ToolManager:
@@ -398,8 +399,9 @@ async def _supervised(tool: Tool, arguments: dict[str, Json], context: ToolConte
     if not was_cut:
         return _given_up(tool.spec, f"{tool.spec.name} cancelled itself")
     if was_told:
-        return _cut(tool.spec)
-    return _given_up(tool.spec, f"Timed out after {tool.spec.timeout_s:g} s")
+        return _cut(tool)
+    goes_on = "" if tool.hears else f", and {_GOES_ON}"
+    return _given_up(tool.spec, f"Timed out after {tool.spec.timeout_s:g} s{goes_on}")
 
 
 def _until(is_over: asyncio.Event, progress: Callable[[str], None]) -> Callable[[str], None]:
@@ -419,12 +421,16 @@ def _given_up(spec: ToolSpec, words: str) -> ToolOutcome:
     return ToolOutcome(outcome="failed", text=f"{words}.")
 
 
-def _cut(spec: ToolSpec) -> ToolOutcome:
-    if spec.effect == "once":
-        text = f"It was told to stop and did not end in time: {_VERIFY}."
+def _cut(tool: Tool) -> ToolOutcome:
+    effect, goes_on = tool.spec.effect, "" if tool.hears else f" and {_GOES_ON}"
+    if effect == "once":
+        text = f"It was told to stop{goes_on or ' and did not end in time'}: {_VERIFY}."
         return ToolOutcome(outcome="unknown", text=text)
-    more = "" if spec.effect == "read" else " It may have been done; doing it again does no harm."
-    return ToolOutcome(outcome="stopped", text=f"Stopped before it finished.{more}")
+    if effect == "read":
+        return ToolOutcome(outcome="stopped", text="Stopped before it finished.")
+    text = f"It was told to stop{goes_on}." if goes_on else "Stopped before it finished."
+    more = "It may have been done; doing it again does no harm."
+    return ToolOutcome(outcome="stopped", text=f"{text} {more}")
 
 
 async def _outcome(tool: Tool, arguments: dict[str, Json], context: ToolContext) -> ToolOutcome:
