@@ -97,9 +97,9 @@ def test_what_is_older_than_a_child_is_not_asked_whether_it_belongs_to_it(
     asked: list[int] = []
     carries = process_tree._carries
 
-    def noted(pid: int, mark: bytes, until: float) -> bool:
+    def noted(pid: int, mark: bytes) -> bool:
         asked.append(pid)
-        return carries(pid, mark, until)
+        return carries(pid, mark)
 
     monkeypatch.setattr(process_tree, "_carries", noted)
 

@@ -30,9 +30,9 @@ _TAGGED: Final = f"{TAG}=".encode()
 
 _LISTS: Final = 3
 """How often it is listed what runs: what ends before it is asked may have started another meanwhile."""
-_EXEC_S: Final = 0.5
-_EXEC_LOOK_S: Final = 0.002
-"""Seconds in which what is just becoming another program is looked at again, and between two looks."""
+_EXEC_LOOKS: Final = 250
+_EXEC_S: Final = 0.002
+"""How often, and after how long, a process is looked at again that is just becoming another program."""
 
 
 class Process(NamedTuple):
@@ -104,14 +104,14 @@ def members(leader: int, tag: str, known: set[tuple[int, int]] | None = None) ->
     everyone = processes()
     # What is older than the leader cannot descend from it: most of a busy machine is not even asked.
     since = _started(leader)
-    mark, until = tag.encode(), time.monotonic() + _EXEC_S
+    mark = tag.encode()
     known = set() if known is None else known
     ours = {
         process.pid
         for process in everyone
         if leader in (process.pid, process.group, process.session)
         or (process.pid, process.started) in known
-        or (process.started >= since and process.session and _carries(process.pid, mark, until))
+        or (process.started >= since and process.session and _carries(process.pid, mark))
     }
     grew = True
     while grew:
@@ -123,8 +123,9 @@ def members(leader: int, tag: str, known: set[tuple[int, int]] | None = None) ->
     return found
 
 
-def _carries(pid: int, mark: bytes, until: float) -> bool:
-    while True:
+def _carries(pid: int, mark: bytes) -> bool:
+    held = b""
+    for _ in range(_EXEC_LOOKS):
         try:
             # While it becomes another program it has neither: only the next look tells whose it is.
             held = _read(pid, "environ") or (
@@ -132,9 +133,9 @@ def _carries(pid: int, mark: bytes, until: float) -> bool:
             )
         except OSError:
             return False
-        if held or time.monotonic() > until:
+        if held:
             break
-        time.sleep(_EXEC_LOOK_S)
+        time.sleep(_EXEC_S)
     return mark in held and any(
         each.startswith(_TAGGED) and mark in each[len(_TAGGED) :].split(b"/")
         for each in held.split(b"\0")
