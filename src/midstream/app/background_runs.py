@@ -276,8 +276,10 @@ class Background:
         """Return who runs a run, "" for nobody. One that is silent is waited for, which is said."""
         from midstream.runtime.engine.owner import ask_owner
 
-        silent = partial(self._ui.say, silent_words(self._runs.short(kept.id)), kind="note")
-        return await ask_owner(self._runs.parts.store, kept, silent)
+        return await ask_owner(self._runs.parts.store, kept, partial(self._say_silent, kept.id))
+
+    def _say_silent(self, id: str) -> None:
+        self._ui.say(silent_words(self._runs.short(id)), kind="note")
 
     async def attach(self, run: str) -> None:
         """Make a run the active one: one of this console, or of another process."""
@@ -377,11 +379,11 @@ class Background:
 
         assert choice != "stop", "that ends a run"
         parts = self._runs.parts
-        kept = await parts.store.run(id)
-        if kept is not None:
-            await self.owner(kept)
+        silent = partial(self._say_silent, id)
         try:
-            machine = await take_up(parts.engine, parts.library, id, choice=choice or "ask")
+            machine = await take_up(
+                parts.engine, parts.library, id, choice=choice or "ask", silent=silent
+            )
         except DefinitionDiffers as error:
             short = self._runs.short(id)
             raise UserMistake(

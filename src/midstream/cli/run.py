@@ -244,7 +244,6 @@ def resume(
     """Go on with a run that is not running: its output on stdout, progress on stderr."""
     from midstream.app.headless import Given, go_on
     from midstream.runtime.engine.open_run import found
-    from midstream.runtime.engine.owner import ask_owner
     from midstream.runtime.engine.resume import mail_taken, take_up
     from midstream.views.run_status import silent_words
 
@@ -252,8 +251,10 @@ def resume(
 
     async def work(made: Parts) -> "Run":
         kept = await found(made.store, run)
-        await ask_owner(made.store, kept, partial(complain, silent_words(kept.id)))
-        machine = await take_up(made.engine, made.library, kept.id, choice=choice or "ask")
+        silent = partial(complain, silent_words(kept.id))
+        machine = await take_up(
+            made.engine, made.library, kept.id, choice=choice or "ask", silent=silent
+        )
         await mail_taken(machine, made.store)
         if machine.run.suspended:  # it was asked for by name
             await machine.unsuspend()

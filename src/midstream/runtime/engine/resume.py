@@ -7,7 +7,7 @@ is changed before that is clear.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -60,6 +60,7 @@ async def take_up(
     *,
     choice: Choice = "ask",
     built: tuple[Definition, Handlers] | None = None,
+    silent: Callable[[], object] | None = None,
 ) -> WorkflowStateMachine:
     """Return a run of the store that goes on in this process.
 
@@ -69,6 +70,7 @@ async def take_up(
         id: the run's whole id.
         choice: what to do where that is not what the run is pinned to.
         built: of a workflow that a program built, what it is now, and its handlers.
+        silent: as of `ask_owner`.
 
     Raises:
         DefinitionDiffers: it is not, and nobody has chosen; the run is as it was.
@@ -82,7 +84,7 @@ async def take_up(
         return known
     # Whose it is, and where it comes from: asked once, for this run alone, before anything of it is read.
     line = await engine.store.lineage(id)
-    run = await _resumable(engine, id, line[0] if line else None)
+    run = await _resumable(engine, id, line[0] if line else None, silent)
     pinned = definition_of(run)
     is_of_import = any(kept.is_foreign for kept in line)
     if is_of_import:
@@ -231,10 +233,12 @@ async def _made_true(store: Store, clock: Clock, run: Run, input: AnyInput) -> R
 # --- may it be resumed here ---------------------------------------------------------------------
 
 
-async def _resumable(engine: LocalEngine, id: str, kept: KeptRun | None) -> Run:
+async def _resumable(
+    engine: LocalEngine, id: str, kept: KeptRun | None, silent: Callable[[], object] | None
+) -> Run:
     if kept is None:
         raise UserMistake(f"There is no run {id}.", hint="midstream runs lists them.")
-    owner = await ask_owner(engine.store, kept)
+    owner = await ask_owner(engine.store, kept, silent)
     if owner not in ("", engine.store.me):
         raise held_elsewhere(
             id,
