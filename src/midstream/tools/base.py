@@ -57,7 +57,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A tool: what the model sees, and what happens when it is called.
 
     One with a `plan` has a spec that is `reviewed`: each call is judged by what it would do. Without
-    one it is judged by its name: a spec that `needs_approval` is asked about. A call that does not `hear`
+    one it is judged by its name: a spec that `needs_approval` is asked about. A call that never `hears`
     that it is to end goes on in its thread, though nobody waits for it any more.
     """
 

@@ -422,15 +422,15 @@ def _given_up(spec: ToolSpec, words: str) -> ToolOutcome:
 
 
 def _cut(tool: Tool) -> ToolOutcome:
-    effect, goes_on = tool.spec.effect, "" if tool.hears else f" and {_GOES_ON}"
+    effect = tool.spec.effect
     if effect == "once":
-        text = f"It was told to stop{goes_on or ' and did not end in time'}: {_VERIFY}."
-        return ToolOutcome(outcome="unknown", text=text)
-    if effect == "read":
-        return ToolOutcome(outcome="stopped", text="Stopped before it finished.")
-    text = f"It was told to stop{goes_on}." if goes_on else "Stopped before it finished."
-    more = "It may have been done; doing it again does no harm."
-    return ToolOutcome(outcome="stopped", text=f"{text} {more}")
+        how = "did not end in time" if tool.hears else _GOES_ON
+        return ToolOutcome(outcome="unknown", text=f"It was told to stop and {how}: {_VERIFY}.")
+    text = "Stopped before it finished."
+    if effect == "idempotent":
+        text = text if tool.hears else f"It was told to stop and {_GOES_ON}."
+        text += " It may have been done; doing it again does no harm."
+    return ToolOutcome(outcome="stopped", text=text)
 
 
 async def _outcome(tool: Tool, arguments: dict[str, Json], context: ToolContext) -> ToolOutcome:
