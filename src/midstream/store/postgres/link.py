@@ -323,7 +323,7 @@ def is_refusal(error: psycopg.Error) -> bool:
 
 POOLED: Final = (
     "is behind a connection pooler that changes the session between statements",
-    "Running runs needs sessions: locks that show who lives, and LISTEN. Connect to PostgreSQL"
+    "Running runs needs sessions of its own, for LISTEN. Connect to PostgreSQL"
     " itself, or have the pooler pool sessions (pool_mode = session).",
 )
 """What is wrong with a pooler of transactions or statements, and what to do."""

@@ -4,8 +4,8 @@
                it, where it belongs. One that was claimed or assigned before its first fact has `seq` 0
     facts      the append-only truth: one row a fact, the checksums chained over the run
     inbox      messages to runs
-    owners     the processes that have runs or would take some; `lock` is the key of the lock each holds
-    servers    when each start of the server was first seen: its locks do not outlive it
+    owners     the processes that have runs or would take some, and until when each lives
+    servers    when each start of the server was first seen: whoever lived then has time to come back
     blobs      contents by their SHA-256: the small ones; of those kept elsewhere, which others they name
     snapshots, pages, supplies
     journal    one row: what this journal is called where contents of several are kept in one place
@@ -29,7 +29,7 @@ LEAST_SERVER: Final = 140_000
 """As libpq has it."""
 
 LOCKS: Final = 0x6D696473
-"""The first key of all our advisory locks; the second is an owner's own, or 0 for the tables."""
+"""The first key of our advisory lock on the tables; the second is 0."""
 
 LISTED_S: Final = 16
 """Runs are found for the listing by the span of so many seconds they were last written in."""
