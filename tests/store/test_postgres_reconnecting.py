@@ -41,9 +41,20 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "PATIENCE_S", DEADLINE_S)
 
 
-def cut_all(postgres: PostgresServer, address: str) -> None:
-    """Have the server end every session of a database."""
-    postgres.reset(address.rpartition("/")[2])
+def living(address: str) -> tuple[Life, link.Link]:
+    """Return the life of `me`, of which was said that it lives, and its connection."""
+    PostgresStore.opened(address).close()
+    life, connection = Life("me", "here", ServerTime()), link.Link(link.Address(address))
+    life.renew(connection)
+    return life, connection
+
+
+async def end_soon(postgres: PostgresServer, address: str, run: str) -> None:
+    """Have the time of a run's owner be over soon. A later time than it was would be a sign of life."""
+    soon = "expires_at = least(expires_at, clock_timestamp() + interval '0.3 s')"
+    owner = f"(select owner from midstream.runs where id = '{run}')"
+    ends = f"update midstream.owners set {soon} where name = {owner}"
+    await asyncio.to_thread(postgres.sql, ends, address.rpartition("/")[2])
 
 
 async def test_a_store_whose_connections_are_cut_goes_on(
@@ -55,7 +66,7 @@ async def test_a_store_whose_connections_are_cut_goes_on(
         hearing = asyncio.ensure_future(anext(store.rings()))
         for seq in range(1, 6):
             await store.append("r", seq - 1, [fact("r", seq)])
-            await asyncio.to_thread(cut_all, postgres, address)
+            await asyncio.to_thread(postgres.reset, address.rpartition("/")[2])
             assert len(await store.read("r")) == seq
             assert await asyncio.to_thread(lives, address, store.me)
         with pytest.raises(RunOwned):
@@ -241,12 +252,9 @@ def test_whose_sessions_end_is_not_taken_for_dead_by_anybody(
     postgres: PostgresServer, database: Callable[[], str]
 ) -> None:
     address = database()
-    PostgresStore.opened(address).close()
-    life = Life("me", "here", ServerTime())
-    living = link.Link(link.Address(address))
-    life.renew(living)
+    _, connection = living(address)
 
-    living.close()
+    connection.close()
     wait_until(lambda: sessions(postgres, address) == 0, "its session has ended")
     assert lives(address, "me")
 
@@ -255,18 +263,15 @@ def test_a_death_that_is_said_after_the_time_is_over_is_no_sign_of_life(
     postgres: PostgresServer, database: Callable[[], str]
 ) -> None:
     address = database()
-    PostgresStore.opened(address).close()
-    life = Life("me", "here", ServerTime())
-    living = link.Link(link.Address(address))
-    life.renew(living)
+    life, connection = living(address)
     over = "update midstream.owners set expires_at = clock_timestamp() - interval '1 s'"
     postgres.sql(over, address.rpartition("/")[2])
     until = "select expires_at from midstream.owners"
-    before = living.rows(until)
+    before = connection.rows(until)
 
-    life.expire(living)
-    assert living.rows(until) == before
-    living.close()
+    life.expire(connection)
+    assert connection.rows(until) == before
+    connection.close()
 
 
 KILLED = """
@@ -312,10 +317,7 @@ async def test_who_has_a_run_and_is_silent_is_waited_for_until_its_time_is_over(
         network.is_down = True
         network.cut()
         claiming = asyncio.ensure_future(other.claim("r"))
-        # Never later than it was: that would be a sign of life.
-        soon = """update midstream.owners set
-            expires_at = least(expires_at, clock_timestamp() + interval '0.3 s')"""
-        await asyncio.to_thread(postgres.sql, soon, address.rpartition("/")[2])
+        await end_soon(postgres, address, "r")
 
         assert (await claiming).was_cut
 
@@ -334,9 +336,7 @@ async def test_a_run_whose_engine_is_silent_goes_on_in_the_one_that_takes_it(
         network.is_down = True
         network.cut()
         taking = asyncio.ensure_future(other.take(run.id))
-        soon = "update midstream.owners set expires_at = clock_timestamp() + interval '0.3 s' where name = "
-        owner = f"(select owner from midstream.runs where id = '{run.id}')"
-        await asyncio.to_thread(postgres.sql, soon + owner, address.rpartition("/")[2])
+        await end_soon(postgres, address, run.id)
 
         assert (await taking).is_here
 
