@@ -266,7 +266,8 @@ class WorkflowStateMachine:
         pictures: tuple[Picture, ...] = ()
         if isinstance(input, str):
             input, pictures = await with_pictures(input, self._world)
-        given, changed = plain("The input", input), plain("variables", variables or {})
+        given = plain("The input", input)
+        changed = plain("variables", variables) if variables else self._run.variables
         fitting = await fitting_input(workflow, given, validate)
         if isinstance(fitting, str) and self._world.hooks and self._world.hooks.has(WORDS):
             fitting = await before_start(fitting, self._run, self._world, self._events.notify)

@@ -1,6 +1,7 @@
 """Contexts: what joins a conversation, and from whose side."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -19,8 +20,9 @@ from midstream.core.summaries import compacted
 from midstream.language.spec import Context
 
 
+@lru_cache(maxsize=64)
 def starting_messages(context: Context) -> tuple[Message, ...]:
-    """Return the messages a context begins with."""
+    """Return the messages a context begins with: the same in all runs of a workflow."""
     return tuple(Message(role=m.role, text=m.content) for m in context.starting_messages)
 
 

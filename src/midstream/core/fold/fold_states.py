@@ -25,6 +25,7 @@ _WITH_TURN: tuple[Phase, ...] = ("turn", "call")
 def started(run: Run, fact: RunStarted) -> Run:
     """Return the run as it begins."""
     workflow = fact.definition.workflow
+    own, given = workflow.variables, fact.variables
     waits = workflow.start_condition == "on_user_input" and fact.input is None
     return replace(
         run,
@@ -32,14 +33,12 @@ def started(run: Run, fact: RunStarted) -> Run:
         plan=plan_of(workflow),
         visit=Visit(phase="waiting" if waits else "leaving", chosen=START),
         contexts={context.name: starting_messages(context) for context in workflow.contexts},
-        variables={**workflow.variables, **fact.variables}
-        if workflow.variables
-        else fact.variables,
+        variables={**own, **given} if own and given else own or given or run.variables,
         input=fact.input,
         allowed=fact.allowed,
         hooked=fact.hooked,
         approvals=fact.approvals,
-        usage=replace(run.usage, limits=fact.limits),
+        usage=run.usage if fact.limits is None else replace(run.usage, limits=fact.limits),
         workspace=fact.workspace,
         common_data=named_input(workflow, fact.input) or run.common_data,
         pictures=by_id(fact.pictures) if fact.pictures else run.pictures,
@@ -129,7 +128,9 @@ def entered(run: Run, fact: StateTransition) -> Run:
 
 def _baseline(run: Run) -> tuple[int, int, float]:
     """Return what the run has used when a visit begins, or goes on."""
-    return len(run.usage.requests), run.usage.tool_calls, run.usage.active_s
+    before = run.visit.budget_baseline
+    used = len(run.usage.requests), run.usage.tool_calls, run.usage.active_s
+    return before if used == before else used
 
 
 def _with_branches_kept(run: Run) -> Run:
