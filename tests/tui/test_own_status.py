@@ -11,8 +11,8 @@ from deadline import DEADLINE_S
 from midstream.config.settings import STATUS_FIELDS, read_settings
 from midstream.language.errors import WorldTrouble
 from midstream.language.names import Json
+from midstream.tools.hooks import StatusCommand
 from midstream.tools.sandbox.sandbox import Sandbox
-from midstream.tools.status_command import StatusCommand
 from midstream.tui.background_tasks import BackgroundTasks
 from midstream.tui.own_status import LEAST_ROWS, MARK, OwnStatus, branch_of, filled
 from midstream.tui.styled_lines import Row

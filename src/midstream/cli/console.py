@@ -88,7 +88,7 @@ async def _in_terminal(config: ConfigManager, options: Options) -> int:
 
     def equipped(made: Parts) -> None:
         from midstream.config.hooks import HOOKS
-        from midstream.tools.status_command import StatusCommand
+        from midstream.tools.hooks import StatusCommand
 
         def runner(command: str, is_boxed: bool) -> "Runner":
             box = made.sandbox if is_boxed else None

@@ -4,6 +4,8 @@ A hook gets one JSON object on its standard input, from a file nobody else has, 
 us by not reading. It answers by how it ends and by what it prints: exit code 0 with a JSON object or
 nothing, exit code 2 to refuse, with the reason on its standard error. All else is a failure, and is told as
 one. Nothing it says allows anything.
+
+A person's own command for their status line is told and run in the same way.
 """
 
 import asyncio
@@ -20,7 +22,7 @@ import msgspec
 from midstream.config.directories import WORKSPACE_FOLDER
 from midstream.config.hooks import GUARDS, HOOKS, Hook
 from midstream.core.events import HookRan
-from midstream.language.errors import MidstreamError
+from midstream.language.errors import MidstreamError, WorldTrouble
 from midstream.language.names import Json
 from midstream.language.patterns import fits_whole
 from midstream.safety.decoding import BadValue, clean, decode_object
@@ -143,7 +145,7 @@ class CommandHooks:
         ):  # a worktree, where the workspace's own scripts are not to be seen
             readable = (*readable, self._workspace / WORKSPACE_FOLDER / HOOKS)
         argv = ["/usr/bin/env", *environment, "/bin/sh", "-c", hook.command]
-        given = await in_thread(partial(as_file, told))
+        given = await in_thread(partial(_as_file, told))
         beside = _Beside()
         output = Kept(MAX_OUTPUT_BYTES)
         from midstream.tools.sandbox.launch import Inside  # not before a hook runs
@@ -172,9 +174,9 @@ def _is_for(hook: Hook, event: str, name: str) -> bool:
     return hook.event == event and (not name or fits_whole(hook.matcher, name))
 
 
-def as_file(told: Mapping[str, Json]) -> "IO[bytes]":
-    """Return a file that has what a hook is told, to be read from its beginning, and no name."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the hook has ended
+def _as_file(told: Mapping[str, Json]) -> "IO[bytes]":
+    """Return a file that has what a command is told, to be read from its beginning, and no name."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the command has ended
     file.write(msgspec.json.encode(told) + b"\n")
     file.flush()
     file.seek(0)
@@ -302,3 +304,56 @@ def _words(data: bytes) -> str:
 
 def _clean(text: str) -> str:
     return capped(sanitized(clean(text)), MAX_WORDS)
+
+
+# --- a person's own status line -----------------------------------------------------------------------
+
+_STATUS_TIMEOUT_S: Final = 2.0
+_MAX_STATUS_BYTES: Final = 10_000
+_STATUS_HINT: Final = "/config statusLine.command changes it."
+
+
+class StatusCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """The command. `sandbox` None: it runs outside of it, as its person's own settings say.
+
+    `readable` are folders it may read there besides the workspace.
+    """
+
+    command: str
+    workspace: Path
+    sandbox: "Sandbox | None"
+    timeout_s: float = _STATUS_TIMEOUT_S
+    readable: tuple[Path, ...] = ()
+
+    async def run(self, told: Mapping[str, Json]) -> str:
+        """Return the first line it prints, sanitized. It reads `told`; one that is slow is killed.
+
+        Raises:
+            WorldTrouble: it could not be started, took too long, or failed.
+        """
+        given = await in_thread(partial(_as_file, told))
+        output = Kept(_MAX_STATUS_BYTES)
+        from midstream.tools.sandbox.launch import Inside  # not before the first prompt
+
+        inside = Inside(workspace=self.workspace, stdin=given.fileno(), readable=self.readable)
+        try:
+            ended = await run_command(
+                ["/bin/sh", "-c", self.command],
+                folder=self.workspace,
+                environment=command_environment(os.environ),
+                timeout_s=self.timeout_s,
+                stop=asyncio.Event(),
+                sink=output,
+                box=None if self.sandbox is None else partial(self.sandbox.wrapped, inside),
+                stdin=given.fileno(),
+            )
+        except OSError as error:
+            raise WorldTrouble(f"it could not be started: {error}.", hint=_STATUS_HINT) from None
+        finally:
+            given.close()
+        if ended.cause == "timed_out":
+            raise WorldTrouble(f"it said nothing within {self.timeout_s:g} s.", hint=_STATUS_HINT)
+        text = clean(bytes(output.data).decode("utf-8", "replace")).strip()
+        if ended.exit_code != 0:
+            raise WorldTrouble(f"it ended with exit code {ended.exit_code}.", hint=_STATUS_HINT)
+        return sanitized(text.partition("\n")[0])
