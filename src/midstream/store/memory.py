@@ -134,7 +134,7 @@ class MemoryStore:
     def die(self) -> None:
         """Close as a killed process would: without letting go of anything."""
         self._is_closed = True
-        self._contents.owners.pop(self._me, None)
+        self._contents.owners.pop(self.me, None)
         self._note()
 
     def _open(self, contents: _Contents) -> None:
@@ -142,9 +142,9 @@ class MemoryStore:
         self._is_closed = False
         self._calls, self._written = Calls(is_news=False), Calls()
         contents.owners_made += 1
-        self._me = f"memory{contents.owners_made}"
+        self.me = f"memory{contents.owners_made}"
         self._cut: dict[str, int] = {}
-        contents.owners[self._me] = self
+        contents.owners[self.me] = self
 
     # --- the journal ----------------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class MemoryStore:
         seq = 0 if kept is None else len(kept.facts)
         if seq != expected:
             raise moved(run, seq, expected)
-        if self._contents.living(run) not in ("", self._me):
+        if self._contents.living(run) not in ("", self.me):
             raise elsewhere(run)
         bodies_of(run, expected, facts)
         if not facts:
@@ -354,21 +354,16 @@ class MemoryStore:
 
     # --- who has which run ----------------------------------------------------------------------
 
-    @property
-    def me(self) -> str:
-        """Return the name of this owner."""
-        return self._me
-
     async def claim(self, run: str) -> Claim:
         """Make the run ours."""
         self._refuse_closed()
         contents = self._contents
         owner = contents.leases.get(run, "")
-        if owner == self._me:
+        if owner == self.me:
             return Claim(was_cut=self._is_cut(run))
         if contents.living(run):
             raise owned(run, owner)
-        contents.leases[run] = self._me
+        contents.leases[run] = self.me
         self._cut.pop(run, None)
         if owner:
             self._cut[run] = self._length(run)
@@ -378,7 +373,7 @@ class MemoryStore:
     async def release(self, run: str, due_at: float | None = None) -> None:
         """Let go of a run that is ours. When it is due is forgotten: no worker shares this store."""
         self._refuse_closed()
-        if self._contents.leases.get(run) == self._me:
+        if self._contents.leases.get(run) == self.me:
             self._let_go(run)
             self._changed()
 
@@ -472,7 +467,7 @@ class MemoryStore:
         if self._is_closed:
             return
         leases = self._contents.leases
-        for run in [run for run, owner in leases.items() if owner == self._me]:
+        for run in [run for run, owner in leases.items() if owner == self.me]:
             self._let_go(run)
         self.die()
         self._changed()

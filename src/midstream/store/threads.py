@@ -33,7 +33,7 @@ MAX_GROUP = 512
 class Job(Generic[C, T]):
     """Something to do with the connection, and who waits for it."""
 
-    __slots__ = ("_error", "_future", "_loop", "_prepare", "_result", "_work")
+    __slots__ = ("_error", "_future", "_prepare", "_result", "loop", "work")
 
     def __init__(
         self,
@@ -42,22 +42,13 @@ class Job(Generic[C, T]):
         future: "asyncio.Future[T] | None" = None,
         prepare: Callable[[], None] | None = None,
     ) -> None:
-        self._work = work
-        self._loop = loop
+        self.work = work
+        self.loop = loop
+        """On which its end is heard; None: nobody waits."""
         self._future = future
         self._prepare = prepare
         self._result: T | None = None
         self._error: Exception | None = None
-
-    @property
-    def work(self) -> Callable[[C], T]:
-        """Return what is to be done."""
-        return self._work
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """Return the loop on which its end is heard, None: nobody waits."""
-        return self._loop
 
     def prepare(self) -> bool:
         """Do what needs no connection; return whether there is more to do."""
@@ -72,7 +63,7 @@ class Job(Generic[C, T]):
         """Do it. A refusal is kept for who waits; any other error is raised."""
         self._error = None
         try:
-            self._result = self._work(connection)
+            self._result = self.work(connection)
         except MidstreamError as error:
             self._error = error
 

@@ -157,7 +157,9 @@ class Child:
         self._first: tree.First | None = None
         self._plan: list[tuple[float, signal.Signals]] = []
         self._known: set[tuple[int, int]] = set()
-        self._has_begun = self._is_killed = self._has_exited = self._is_over = False
+        self._has_begun = self._is_killed = self._is_over = False
+        self.has_exited = False
+        """Whether it has ended itself (what it started may not have), as of the last `wait`."""
         self._exit: int | None = None
         self._output: int | None = None
         self._wakes = wakes
@@ -220,12 +222,12 @@ class Child:
         limit = seconds if self._exit is not None else min(seconds, _TICK_S)
         for key, _ in self._selector.select(max(0.0, limit)):
             if key.fd == self._exit:
-                self._has_exited = True
+                self.has_exited = True
                 self._selector.unregister(key.fd)
             elif key.fd == self._wakes:
                 os.read(key.fd, 64)
-        if self._exit is None and not self._has_exited:
-            self._has_exited = self.process.poll() is not None
+        if self._exit is None and not self.has_exited:
+            self.has_exited = self.process.poll() is not None
 
     def read(self) -> bytes:
         """Return what there is to read now, b"" for nothing."""
@@ -245,11 +247,6 @@ class Child:
         """Return whether nothing more comes from it: all that could write has ended or closed it."""
         return self._output is None
 
-    @property
-    def has_exited(self) -> bool:
-        """Return whether it has ended itself (what it started may not have), as of the last `wait`."""
-        return self._has_exited
-
     # --- ending it --------------------------------------------------------------------------------
 
     @property
@@ -267,7 +264,7 @@ class Child:
             return found
         if self._first is not None and not self._first.is_gone():
             return (self._first.pid,)
-        return () if self._has_exited else (leader,)
+        return () if self.has_exited else (leader,)
 
     def stop_softly(self, first: signal.Signals | None = None) -> None:
         """Plan the signals of a soft stop, the first one at once; a second call changes nothing."""

@@ -103,7 +103,7 @@ class PostgresStore:
     ) -> None:
         self._address = address
         self._clock = clock
-        self._me = me
+        self.me = me
         self.host, self._person = host, person
         self._blobs = blobs
         self._is_closed = False
@@ -113,13 +113,13 @@ class PostgresStore:
         # What the ear has read, and since when: with each delivery and claim it is something else.
         self._brought: tuple[object, list[Mail]] | None = None
         self._since = object()
-        self._life = Life(self._me, host, self._clock)
+        self._life = Life(self.me, host, self._clock)
         self._living = Link(address, begin=see_server, answer_s=ANSWER_S, more=LIFE)
         self._is_alive = self._has_lost_all = False
         self._links = [Link(address, begin=begin) for begin in (see_server, None, None)]
         watching = Link(address, patience_s=LOOK_PATIENCE_S)
         self._watch = Watch(Looking(watching), watching.close)
-        writing = Writing(self._me, self._watch.note)
+        writing = Writing(self.me, self._watch.note)
         performing = partial(_one_by_one, is_writing=True)
         self._writer = Worker("midstream-journal", self._links[0], writing)
         self._reader = Worker("midstream-reading", self._links[1], _one_by_one)
@@ -228,7 +228,7 @@ class PostgresStore:
         read = partial(reading.prefix, source=parent[0], at=parent[1])
         begun = await self._reader.submit(read)
         adopting = Append(id, facts, expected=begun.tip.seq, is_new=True, ends=appends)
-        await self._wrote(id, partial(adopt_fork, me=self._me, append=adopting, begun=begun))
+        await self._wrote(id, partial(adopt_fork, me=self.me, append=adopting, begun=begun))
 
     async def appends(self, run: str, after: int = 0) -> list[int]:
         """Return the positions of a run behind `after` at which an append ended."""
@@ -250,7 +250,7 @@ class PostgresStore:
 
         Of its own an owner that listens is not asked in vain: whoever sends rings, and renewing looks, too.
         """
-        if owner != self._me:
+        if owner != self.me:
             return await self._reader.submit(partial(inbox.mail, owner=owner))
         if self._ear is not None and not self._may_have_mail:
             return []
@@ -278,18 +278,13 @@ class PostgresStore:
 
     async def delivered(self, run: str, id: str) -> None:
         """Hand a message out no more."""
-        me = self._me if run in self._mine else None
+        me = self.me if run in self._mine else None
         try:
             await self._wrote(run, partial(inbox.deliver, run=run, id=id, me=me))
         finally:
             self._since = object()
 
     # --- who has which run ----------------------------------------------------------------------
-
-    @property
-    def me(self) -> str:
-        """Return the name of this owner."""
-        return self._me
 
     async def claim(self, run: str) -> Claim:
         """Make the run ours. Whoever has it is asked whether it lives, and waited for if it is silent."""
@@ -302,7 +297,7 @@ class PostgresStore:
                     raise
 
     def _claimed(self, link: Link, run: str) -> Claim:
-        claim = leases.claim(link, run, self._me, self.host, self._person)
+        claim = leases.claim(link, run, self.me, self.host, self._person)
         # Known in the thread that takes runs, before it takes any more.
         self._mine.add(run)
         self._since = object()
@@ -314,7 +309,7 @@ class PostgresStore:
         await self._wrote(run, partial(self._released, run=run, due_at=due_at))
 
     def _released(self, link: Link, run: str, due_at: float | None) -> None:
-        leases.release(link, run, self._me, due_at)
+        leases.release(link, run, self.me, due_at)
         self._mine.discard(run)
 
     async def owner_of(self, run: str) -> str:
@@ -335,13 +330,13 @@ class PostgresStore:
         return seconds
 
     def _released_all(self, link: Link) -> None:
-        leases.release(link, None, self._me, 0.0)
+        leases.release(link, None, self.me, 0.0)
         self._mine.clear()
 
     def _renewed(self, link: Link) -> float:
         seconds = self._life.renew(link)
         # In the same breath it is noticed what somebody sent who died before he rang,
-        self._may_have_mail |= inbox.has_mail(link, self._me)
+        self._may_have_mail |= inbox.has_mail(link, self.me)
         if self._offers.is_used:
             # and that an owner died, or that a run is due.
             is_owed, self._due_in_s = pool.outlook(link)
@@ -372,7 +367,7 @@ class PostgresStore:
         self._life.sweep(link)
         # Without a watchdog (Windows) a death shows in time.
         with contextlib.suppress(OSError):
-            own_guard().bequeath(self._me, self._life.will(self._address))
+            own_guard().bequeath(self.me, self._life.will(self._address))
         self._is_alive = True
 
     async def ring(self, owner: str) -> None:
@@ -395,7 +390,7 @@ class PostgresStore:
             if self._is_closed:
                 raise closed()
             if self._ear is None:
-                self._ear = Ear(self._address, self._me, self._heard)
+                self._ear = Ear(self._address, self.me, self._heard)
 
     def _heard(self, calls: Collection[Call], connection: Connection) -> None:
         notes = [""] if not calls else [note for _, note in calls if note]
@@ -416,7 +411,7 @@ class PostgresStore:
         """Read what was sent right here, where the call was heard: it waits for no other thread."""
         since = self._since
         try:
-            found = inbox.mail_of(connection, self._me)
+            found = inbox.mail_of(connection, self.me)
             self._brought = (since, found) if found else None
         finally:
             self._may_have_mail = True
@@ -428,7 +423,7 @@ class PostgresStore:
         whom, asked = "", 0.0
         while True:
             owner, expires_at = await self._reader.submit(partial(leases.living_owner, run=run))
-            if owner in ("", self._me):
+            if owner in ("", self.me):
                 return owner
             if owner != whom:
                 whom, asked = owner, expires_at
@@ -447,7 +442,7 @@ class PostgresStore:
         return await self._writer.submit(partial(self._taken, worker=worker, limit=limit))
 
     def _taken(self, link: Link, worker: WorkerInfo, limit: int) -> list[Taken]:
-        taken = pool.take(link, self._me, worker, limit, frozenset(self._mine))
+        taken = pool.take(link, self.me, worker, limit, frozenset(self._mine))
         self._mine |= {each.kept.id for each in taken}
         self._since = object()
         self._may_have_mail = True
@@ -579,11 +574,11 @@ class PostgresStore:
             self._reader.close()
             self._keeper.close()
             is_leaving = self._is_alive and not is_cut
-            letting_go = partial(leases.release, run=None, me=self._me, due_at=0.0)
+            letting_go = partial(leases.release, run=None, me=self.me, due_at=0.0)
             self._writer.close(last=letting_go if is_leaving else None)
             ending = self._life.end if is_leaving else self._life.expire
             self._heart.close(last=ending if self._is_alive else None)
-            own_guard().withdraw(self._me)
+            own_guard().withdraw(self.me)
 
 
 def _waited_for(address: Address) -> str:
