@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeAlias
 
-from midstream.system.offloop import call_soon
+from midstream.system.offloop import call_all_soon
 
 LOOK_S = 0.02
 
@@ -74,7 +74,7 @@ class Watch:
                 self._changes[run] = self._changes.get(run, 1) + 1
             woken = {each for each in self._waiters if not noted.isdisjoint(each[2])}
             self._waiters -= woken
-        _wake(woken)
+        call_all_soon((loop, event.set) for loop, event, _ in woken)
 
     def close(self) -> None:
         """Wake everybody and end. Blocking, briefly."""
@@ -82,7 +82,7 @@ class Watch:
         with self._lock:
             self._lock.notify()
             woken, self._waiters = self._waiters, set()
-        _wake(woken)
+        call_all_soon((loop, event.set) for loop, event, _ in woken)
         self._thread.join()
 
     def _is_news(self, runs: Collection[str | None]) -> bool:
@@ -110,17 +110,3 @@ class Watch:
                 self.note(changed)
             self._closing.wait(max(LOOK_S, min(_SHARE * took_s, _MOST_S)))
         self._close()
-
-
-def _wake(waiters: Collection[_Waiter]) -> None:
-    """Set the events of waiters, with one call for each loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Event]] = {}
-    for loop, event, _ in waiters:
-        by_loop.setdefault(loop, []).append(event)
-    for loop, events in by_loop.items():
-        call_soon(loop, _set_all, events)
-
-
-def _set_all(events: Collection[asyncio.Event]) -> None:
-    for event in events:
-        event.set()

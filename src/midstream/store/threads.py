@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from midstream.language.errors import MidstreamError
 from midstream.store.refusals import closed
-from midstream.system.offloop import call_soon
+from midstream.system.offloop import call_all_soon, call_soon
 
 
 class Closable(Protocol):
@@ -149,22 +149,26 @@ class Worker(Generic[C]):
                     break
                 group.append(job)
             self._perform(self._connection, group)
-            _settle(group)
+            call_all_soon((job.loop, job.settle) for job in group if job.loop is not None)
         self._connection.close()
 
 
-def _settle(group: list[Job[Any, Any]]) -> None:
-    by_loop: dict[asyncio.AbstractEventLoop, list[Job[Any, Any]]] = {}
-    for job in group:
-        if job.loop is not None:
-            by_loop.setdefault(job.loop, []).append(job)
-    for loop, jobs in by_loop.items():
-        call_soon(loop, _settle_all, jobs)
+E = TypeVar("E")
 
 
-def _settle_all(jobs: list[Job[Any, Any]]) -> None:
-    for job in jobs:
-        job.settle()
+@contextlib.contextmanager
+def _listening(
+    ears: set[tuple[asyncio.AbstractEventLoop, E]], lock: threading.Lock, ear: E
+) -> Iterator[E]:
+    """Give an ear that is among the others meanwhile, with the loop it is on."""
+    hearing = (asyncio.get_running_loop(), ear)
+    with lock:
+        ears.add(hearing)
+    try:
+        yield ear
+    finally:
+        with lock:
+            ears.discard(hearing)
 
 
 class Notes:
@@ -180,17 +184,9 @@ class Notes:
             for loop, notes in self._hearing:
                 call_soon(loop, notes.put_nowait, note)
 
-    @contextlib.contextmanager
-    def heard(self) -> Iterator[asyncio.Queue[str]]:
+    def heard(self) -> contextlib.AbstractContextManager[asyncio.Queue[str]]:
         """Give what is told from now on."""
-        hearing = (asyncio.get_running_loop(), asyncio.Queue[str]())
-        with self._lock:
-            self._hearing.add(hearing)
-        try:
-            yield hearing[1]
-        finally:
-            with self._lock:
-                self._hearing.discard(hearing)
+        return _listening(self._hearing, self._lock, asyncio.Queue[str]())
 
 
 class Calls:
@@ -236,14 +232,6 @@ class Calls:
             finally:
                 self._is_news = False
 
-    @contextlib.contextmanager
-    def _ear(self) -> Iterator[asyncio.Event]:
+    def _ear(self) -> contextlib.AbstractContextManager[asyncio.Event]:
         """Give what is set whenever it rings."""
-        ear = (asyncio.get_running_loop(), asyncio.Event())
-        with self._lock:
-            self._ears.add(ear)
-        try:
-            yield ear[1]
-        finally:
-            with self._lock:
-                self._ears.discard(ear)
+        return _listening(self._ears, self._lock, asyncio.Event())

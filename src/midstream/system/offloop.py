@@ -9,7 +9,7 @@ import contextlib
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -68,6 +68,22 @@ def call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., object], 
         loop.call_soon_threadsafe(function, *args)
     except RuntimeError:
         return
+
+
+def call_all_soon(
+    calls: Iterable[tuple[asyncio.AbstractEventLoop, Callable[[], object]]],
+) -> None:
+    """Call functions, each on its loop, from any thread: with one wake-up for each loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Callable[[], object]]] = {}
+    for loop, function in calls:
+        by_loop.setdefault(loop, []).append(function)
+    for loop, functions in by_loop.items():
+        call_soon(loop, _call_all, functions)
+
+
+def _call_all(functions: Iterable[Callable[[], object]]) -> None:
+    for function in functions:
+        function()
 
 
 def _carried(error: BaseException) -> BaseException:
