@@ -12,8 +12,8 @@ from postgres_kit import opened
 from support.store_contracts import started
 
 from midstream.runtime.storage import Mail
+from midstream.store.postgres.catalogue import Looking
 from midstream.store.postgres.link import Address, Link, Row
-from midstream.store.postgres.looking import Looking
 from midstream.store.postgres.store import PostgresStore
 from midstream.testing.contracts import fact
 

@@ -1,9 +1,10 @@
-"""Which runs there are: the listing, runs by the beginning of an id or a name, lineages."""
+"""Which runs there are: the listing, runs by the beginning of an id or a name, lineages; how some stand."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
+import psycopg
 
 from midstream.runtime.storage import KINDS, KeptRun, Place, Placement, RunKind
 from midstream.store.postgres.appends import NOBODY
@@ -185,3 +186,41 @@ def _forget(connection: Connection, key: str, id: str) -> None:
         connection.execute("delete from midstream.runs where number = %s", (number,))
         for table in ("inbox", "snapshots", "pages"):
             connection.execute(f"delete from midstream.{table} where run = %s".encode(), (key,))  # nosec B608  # tables of ours
+
+
+# --- seeing that others have written --------------------------------------------------------------
+
+_SNAPSHOT: Final = "select pg_current_snapshot()::text"
+
+_RUNS: Final = """
+select watched, seq, owner, epoch, (
+    select array_agg(i.number order by i.number) from midstream.inbox i
+    where i.run = watched and not i.is_delivered)
+from unnest(%(ids)s::text[]) watched left join midstream.runs on runs.id = watched
+"""
+
+
+class Looking:
+    """How the runs stand that somebody waits for; see `midstream.store.commit_watch.Look`.
+
+    A snapshot of the server is another one as soon as any transaction that wrote has ended, and costs
+    nothing to ask for. Only then the rows of the runs are looked at: one look for all who wait.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._snapshot = ""
+        self._known: set[str | None] = set()
+
+    def __call__(self, wanted: Collection[str | None]) -> Mapping[str | None, object]:
+        """Return how these runs stand; nothing where nobody wrote since, or it cannot be seen."""
+        try:
+            ((snapshot,),) = self._link.rows(_SNAPSHOT)
+            if snapshot == self._snapshot and self._known.issuperset(wanted):
+                return {}
+            ids = [texts(run) for run in wanted if run is not None]
+            rows = self._link.rows(_RUNS, {"ids": ids}) if ids else []
+        except psycopg.Error:
+            return {}
+        self._snapshot, self._known = snapshot, set(wanted)
+        return {None: snapshot} | {text_in(id): tuple(map(str, how)) for id, *how in rows}

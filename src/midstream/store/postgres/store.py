@@ -51,6 +51,7 @@ from midstream.store.postgres import blobs as contents
 from midstream.store.postgres import cache, catalogue, inbox, leases, pool, reading, tables
 from midstream.store.postgres.appends import Writing, adopt_fork
 from midstream.store.postgres.blobs import LARGE, Blobs, opened_blobs
+from midstream.store.postgres.catalogue import Looking
 from midstream.store.postgres.life import (
     ANSWER_S,
     LIFE,
@@ -64,7 +65,6 @@ from midstream.store.postgres.life import (
     see_server,
 )
 from midstream.store.postgres.link import Address, Connection, Link, explained
-from midstream.store.postgres.looking import Looking
 from midstream.store.postgres.sweep import sweep
 from midstream.store.refusals import closed, forgotten
 from midstream.store.threads import Calls, Job, Notes, Worker
