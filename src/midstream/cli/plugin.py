@@ -25,7 +25,7 @@ from midstream.config.private_files import shown_path
 from midstream.config.trust import TrustStore
 from midstream.language.errors import UserMistake
 from midstream.safety.sanitize import sanitized
-from midstream.system.git_source import SCHEMES, fetched, is_url
+from midstream.system.repository import URLS, files_of, is_url
 
 _UNUSED = ("agents", "tools", ".mcp.json", "application.json")
 _STANDS = {
@@ -93,7 +93,7 @@ def add(options: Options, source: str) -> int:
     folder = Path(os.path.realpath(source))
     if is_url(source):
         with TemporaryDirectory(prefix="midstream-") as into:
-            commit, files = fetched(source, is_part, into=Path(into))
+            commit, files = files_of(source, is_part, into=Path(into))
             target = install(files, f"{source} at {commit}", user_dir)
     elif folder.parent == plugins_folder(user_dir):
         target = folder
@@ -103,7 +103,7 @@ def add(options: Options, source: str) -> int:
     else:
         raise UserMistake(
             f"There is no folder {shown_path(Path(source))}.",
-            hint=f"A repository's address begins with {', '.join(SCHEMES)}.",
+            hint=f"A repository's address begins with {', '.join(URLS)}.",
         )
     code = look_and_trust(
         store, target, whose=f"the plugin {target.name}", way="midstream plugin add"

@@ -1,4 +1,5 @@
 """Repositories elsewhere that runs work in: how they are named, and the bare copy of each that we keep.
+Plugins are read out of others.
 
 The copy has what was fetched and nothing else; no file of it is ever checked out into it, and what runs
 make is kept beside it. git is told where it is, each time. So nothing that a repository holds is read as
@@ -9,8 +10,9 @@ person's, or the worker's, own git and environment; nobody is asked for one.
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -228,7 +230,7 @@ def clone_of(state: Path, url: str) -> Path:
 
 
 @contextmanager
-def _locked(clone: Path) -> Iterator[None]:
+def at_rest(clone: Path) -> Iterator[None]:
     """Keep others from the copy of a repository meanwhile; it is there then. Blocks."""
     clone.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(clone.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | O_CLOEXEC, 0o600)
@@ -257,7 +259,7 @@ def resolved(state: Path, where: Address) -> str:
     clone = clone_of(state, where.url)
     commit = where.ref
     if not _COMMIT.fullmatch(commit):
-        with _locked(clone):
+        with at_rest(clone):
             said = git(
                 *("ls-remote", "--quiet", where.url, *_patterns(where.ref)),
                 folder=clone,
@@ -297,7 +299,7 @@ def fetched(state: Path, url: str, commit: str) -> Path:
     if not _COMMIT.fullmatch(commit):
         raise UserMistake(f"{commit!a:.100} is no commit.", hint="One has 40 digits.")
     clone = clone_of(state, url)
-    with _locked(clone):
+    with at_rest(clone):
         if not _has(clone, commit):
             _fetch(clone, url, commit)
     return clone
@@ -337,8 +339,64 @@ def _fetch(clone: Path, url: str, commit: str) -> None:
         ) from trouble
 
 
-@contextmanager
-def at_rest(clone: Path) -> Iterator[None]:
-    """Keep the copy of a repository as it is meanwhile. Blocks."""
-    with _locked(clone):
-        yield
+# --- what is taken once, and not kept -------------------------------------------------------------
+
+URLS: Final = ("https://", "ssh://", "file://", "git@")
+"""How what files can be taken of begins."""
+
+_MAX_FILE_BYTES: Final = 1_000_000
+_FILES: Final = (b"100644", b"100755")
+
+
+def is_url(text: str) -> bool:
+    """Return whether a text names a repository elsewhere."""
+    return text.startswith(URLS)
+
+
+def files_of(
+    url: str, wanted: Callable[[str], bool], *, into: Path
+) -> tuple[str, Iterator[tuple[str, bytes]]]:
+    """Return a commit of a repository, and its files by their paths, without a work tree. Blocks.
+
+    git fetches its objects into a folder that is gone afterwards, and what the commit holds is read out of
+    them one by one: no file of it is written.
+
+    Args:
+        url: where it is; `#BRANCH` or `#TAG` behind it says which commit, else the default branch does.
+        wanted: whether a file is read, by its path with slashes.
+        into: a folder for what is fetched.
+
+    Raises:
+        UserMistake: what is wanted is a link, or too large.
+        WorldTrouble: it cannot be fetched.
+    """
+    place, _, ref = url.partition("#")
+    branch = (f"--branch={ref}",) if ref else ()
+    clone = ("clone", "--quiet", "--bare", "--depth=1", "--no-tags", "--template=", *branch)
+    try:
+        git(*clone, "--", place, str(into), folder=into, environment=of_network(place))
+    except WorldTrouble as error:
+        raise WorldTrouble(
+            f"{sanitized(place)} cannot be fetched: {error.what}", hint="git clone says more."
+        ) from error
+    inside = partial(git, folder=into, environment={**of_disk(), "GIT_DIR": str(into)})
+    commit = inside("rev-parse", "HEAD").decode().strip()
+    return commit, _read_files(inside, inside("ls-tree", "-r", "-z", "-l", commit), wanted, place)
+
+
+def _read_files(
+    inside: Callable[..., bytes], tree: bytes, wanted: Callable[[str], bool], about: str
+) -> Iterator[tuple[str, bytes]]:
+    for entry in filter(None, tree.split(b"\0")):
+        head, _, path = entry.partition(b"\t")
+        mode, _, digest, size = head.split()
+        name = path.decode("utf-8", "replace")
+        if not wanted(name):
+            continue
+        if mode not in _FILES or int(size) > _MAX_FILE_BYTES:
+            why = "a link or no file" if mode not in _FILES else "too large"
+            raise UserMistake(
+                f"{name!a} of {sanitized(about)} is {why}: nothing was taken.",
+                hint="Ask its authors, or take a copy of yours.",
+            )
+        yield name, inside("cat-file", "blob", digest.decode())

@@ -13,7 +13,7 @@ from midstream.config.manager import ConfigManager
 from midstream.config.plugins import files_in, install, is_part, plugins
 from midstream.config.trust import TrustStore
 from midstream.language.errors import MidstreamError
-from midstream.system.git_source import fetched
+from midstream.system.repository import files_of
 
 CANARY = "c4nary-of-the-persons-home"
 
@@ -169,7 +169,7 @@ def test_a_repository_is_taken_at_a_commit_and_nothing_it_names_is_started(tmp_p
     hook.chmod(0o755)
     into = tmp_path / "into"
     into.mkdir()
-    commit, files = fetched(url, is_part, into=into)
+    commit, files = files_of(url, is_part, into=into)
     install(files, f"{url} at {commit}", stranger.home)
     (found,) = plugins(stranger.home, TrustStore(tmp_path / "state"))
 
@@ -184,7 +184,7 @@ def test_a_link_in_a_repository_is_refused(tmp_path: Path) -> None:
     stranger.link("commands/b.md", stranger.secret)
     into = tmp_path / "into"
     into.mkdir()
-    _, files = fetched(repository(stranger), is_part, into=into)
+    _, files = files_of(repository(stranger), is_part, into=into)
     with pytest.raises(MidstreamError, match="a link or no file"):
         install(files, "somewhere", stranger.home)
 
@@ -208,7 +208,7 @@ def test_an_address_starts_nothing(
     into = tmp_path / "into"
     into.mkdir()
     with pytest.raises(MidstreamError) as refused:
-        fetched(url, is_part, into=into)
+        files_of(url, is_part, into=into)
 
     assert list(tmp_path.rglob("owned")) == []
     assert "\x1b" not in str(refused.value)
