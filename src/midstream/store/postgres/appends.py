@@ -17,7 +17,7 @@ from midstream.language.errors import JournalFull, MidstreamError
 from midstream.store.chains import Append, Begun, FactRow, Tip
 from midstream.store.postgres import link as links
 from midstream.store.postgres.keeping import Move, keep
-from midstream.store.postgres.link import Connection, Link, explained, is_away, texts
+from midstream.store.postgres.link import Connection, Link, explained, is_away, is_in_the_way, texts
 from midstream.store.postgres.reading import FORK, fork_values, read
 from midstream.store.refusals import elsewhere, moved, parted, taken
 from midstream.store.threads import Job
@@ -149,6 +149,13 @@ class Writing:
             try:
                 kept = self._kept(link, ready, tips, made)
             except psycopg.Error as error:
+                if (
+                    is_in_the_way(error)
+                    and len(chains) == 1
+                    and time.monotonic() < link.until(since)
+                ):
+                    time.sleep(_PAUSE_S)
+                    continue
                 if not is_away(error):
                     raise
                 for chain in ready:

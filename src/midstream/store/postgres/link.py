@@ -53,9 +53,11 @@ _OTHERWISE: Final[Mapping[str, str]] = {
 """Where the address says nothing else: a peer that is gone without a word is noticed within seconds, and
 of several hosts the one that may be written to is used."""
 
-_AWAY = {"57P01", "57P02", "57P03", "53300", "25006", "26000", "42P05"}
-_AGAIN = {"40001", "40P01", "55P03"}
+_AWAY = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "53300", "25006", "26000", "42P05"}
+_AGAIN = {"40001", "40P01", "55P03", "57014"}
 _NO_ROOM = {"53100", "53200", "58030"}
+_OURS = ("22", "23", "42")
+"""The classes of errors that come of a statement itself: it fails as often as it is tried."""
 
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -221,6 +223,7 @@ class Link:
         self.patience_s = patience_s
         self._answer_s = answer_s
         self._place = 0
+        self._pause = _FIRST_PAUSE_S
         self.ends_at = math.inf
         self._connection: Connection | None = None
 
@@ -267,19 +270,22 @@ class Link:
         Raises:
             psycopg.Error: it failed, or the database was away for too long.
         """
-        since, pause = time.monotonic(), _FIRST_PAUSE_S
+        since = time.monotonic()
         while True:
             try:
-                return work(self.connected())
+                done = work(self.connected())
             except psycopg.Error as error:
-                if not (is_away(error) or error.sqlstate in _AGAIN):
+                if not (is_away(error) or is_in_the_way(error)):
                     raise
                 if is_away(error):
                     self.drop()
-                if time.monotonic() + pause > self.until(since) or is_refusal(error):
+                pause, self._pause = self._pause, min(self._pause * 2, _PAUSE_S)
+                if time.monotonic() + pause > self.until(since) or _is_pooled(error):
                     raise
+            else:
+                self._pause = _FIRST_PAUSE_S
+                return done
             time.sleep(pause)
-            pause = min(pause * 2, _PAUSE_S)
 
     def until(self, since: float) -> float:
         """Return until when something is tried again that was begun then, by the monotonic clock."""
@@ -316,9 +322,13 @@ def is_away(error: psycopg.Error) -> bool:
     return error.sqlstate in _AWAY or error.sqlstate.startswith("08")
 
 
-def is_refusal(error: psycopg.Error) -> bool:
-    """Return whether the server will say the same, however often it is asked."""
-    return _refusal(error) is not None
+def is_in_the_way(error: psycopg.Error) -> bool:
+    """Return whether others kept a statement from being done, or its time was over: nothing of it was."""
+    return error.sqlstate in _AGAIN
+
+
+def _is_pooled(error: psycopg.Error) -> bool:
+    return _refusal(error) == POOLED
 
 
 POOLED: Final = (
@@ -338,18 +348,25 @@ _REFUSALS: Final = (
     (r'database "[^"]*" does not exist',
      "has no such database",
      "Create it with: createdb NAME; or name another one in MIDSTREAM_JOURNAL."),
-    (r"certificate|SSL (error|SYSCALL)|does not support SSL|root\.crt",
+    (r"certificate|SSL error: (?!unexpected eof)|does not support SSL|root\.crt",
      "cannot be trusted, or does not speak TLS",
      "Check sslmode and sslrootcert in MIDSTREAM_JOURNAL."),
     (r"unsupported startup parameter|permission denied for database",
      "does not let midstream in",
      "Give the user the right to connect; a pooler has to pool sessions."),
+    (r"session is read-only|read-only transaction|is in hot standby",
+     "takes no writes",
+     "Have it take them again (default_transaction_read_only), or name the host that does in"
+     " MIDSTREAM_JOURNAL, beside this one: postgresql://a,b/NAME."),
+    (r"too many (clients|connections)|connection slots are reserved|no more connections allowed",
+     "has no connection left",
+     "Raise max_connections, or the limit of the user or database (six a process), or close others."),
     (r"statement pooling mode", *POOLED),
 )  # fmt: skip
 
 
 def _refusal(error: psycopg.Error) -> tuple[str, str] | None:
-    if error.sqlstate not in (None, "08P01"):
+    if error.sqlstate not in (None, "08P01", "25006", "53300"):
         return None
     for pattern, what, hint in _REFUSALS:
         if re.search(pattern, str(error)):
@@ -361,13 +378,14 @@ def explained(error: Exception, address: Address, *, is_writing: bool = False) -
     """Return an error a person can act on; none has the password in it."""
     told: MidstreamError
     where = f"The journal {address.shown}"
+    kind = JournalFull if is_writing else WorldTrouble
     match error:
         case MidstreamError():
             return error
         case psycopg.Error() if is_away(error):
-            told = _away(error, where, is_writing=is_writing)
+            told = _away(error, where, kind)
         case psycopg.Error(sqlstate="42501"):
-            told = WorldTrouble(
+            told = kind(
                 f"{where} does not let this user do that: {_said(error)}.",
                 hint="Give the user the rights that docs/many_machines.md names under “The database”.",
             )
@@ -377,15 +395,22 @@ def explained(error: Exception, address: Address, *, is_writing: bool = False) -
                 hint="Free some space where the database is; nothing was lost, and it goes on from there.",
             )
         case psycopg.Error(sqlstate="55P03"):
-            told = WorldTrouble(
+            told = kind(
                 f"{where} is held by somebody else: {_said(error)}.",
                 hint="Try again once nobody reads all of it any more, such as a backup.",
             )
+        case psycopg.Error(sqlstate="57014"):
+            told = kind(
+                f"{where} was too slow: {_said(error)}.",
+                hint="Look what it waits for, or have the user's statement_timeout be longer.",
+            )
         case psycopg.Error(sqlstate="3F000" | "42P01" | "42703" | "42883"):
-            told = WorldTrouble(
+            told = kind(
                 f"{where} lacks something it had: {_said(error)}.",
                 hint="Restore the tables from a backup, or name another database in MIDSTREAM_JOURNAL.",
             )
+        case psycopg.Error(sqlstate=str(state)) if state[:2] not in _OURS:
+            told = kind(f"{where} failed: {_said(error)}.", hint="Try again.")
         case psycopg.Error():
             told = WorldTrouble(f"{where} failed: {_said(error)}.", hint="Try again.")
         case UnicodeEncodeError():
@@ -398,11 +423,10 @@ def explained(error: Exception, address: Address, *, is_writing: bool = False) -
     return told
 
 
-def _away(error: psycopg.Error, where: str, *, is_writing: bool) -> MidstreamError:
+def _away(error: psycopg.Error, where: str, kind: type[WorldTrouble]) -> MidstreamError:
     refused = _refusal(error)
     if refused is not None:
-        return WorldTrouble(f"{where} {refused[0]}: {_said(error)}.", hint=refused[1])
-    kind = JournalFull if is_writing else WorldTrouble
+        return kind(f"{where} {refused[0]}: {_said(error)}.", hint=refused[1])
     return kind(
         f"{where} cannot be reached: {_said(error)}.",
         hint="Look whether the server runs and lets this machine in; then try again.",
