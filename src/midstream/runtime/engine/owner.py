@@ -84,6 +84,7 @@ class Owner:
         self.taking_up: set[str] = set()
         self._losing = asyncio.Event()
         self._unreleased: dict[str, float | None] = {}
+        self._trouble: MidstreamError | None = None
         self._lives = lives
         self._lost = lost
         self._back = back
@@ -231,7 +232,7 @@ class Owner:
         if self._returning is not None:
             self._returning.cancel()
             await asyncio.wait((self._returning,))
-        await self._each(lambda machine: machine.stand_still(_away()))
+        await self._each(lambda machine: machine.stand_still(_away(self._trouble)))
 
     async def _each(self, do: Callable[[WorkflowStateMachine], Awaitable[None]]) -> None:
         """Do something with every run that goes on, with all at once."""
@@ -244,18 +245,21 @@ class Owner:
         Raises:
             JournalMoved: see `Ownership.renew`.
         """
+        self._trouble = None
         while True:
             began = asyncio.get_running_loop().time()
             try:
                 return began, await self.store.renew()
             except JournalMoved:
                 raise
-            except MidstreamError:
+            except MidstreamError as error:
+                self._trouble = error
                 await asyncio.sleep(RENEW_AGAIN_S)
 
 
-def _away() -> JournalFull:
+def _away(why: MidstreamError | None) -> JournalFull:
+    what, hint = (" " + why.what, why.hint) if why else ("", "Look whether its server runs.")
     return JournalFull(
-        "The journal was not reached in time.",
-        hint="It goes on by itself once it is; look whether its server runs.",
+        f"The journal was not reached in time.{what}",
+        hint=f"It goes on by itself once it is. {hint}",
     )

@@ -114,9 +114,9 @@ class Life:
         self._seen_at = 0.0
         self.is_forgotten = False
 
-    def renew(self, link: Link) -> float:
+    def renew(self, link: Link, *, patience_s: float | None = None) -> float:
         """Say that this owner lives; return for how many seconds that holds."""
-        link.do(self._beat)
+        link.do(self._beat, patience_s=patience_s)
         return TTL_S
 
     def _beat(self, connection: Connection) -> None:

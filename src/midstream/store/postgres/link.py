@@ -264,8 +264,12 @@ class Link:
             return True
         return now > self.ends_at or self.has_moved
 
-    def do(self, work: Callable[[Connection], T]) -> T:
+    def do(self, work: Callable[[Connection], T], *, patience_s: float | None = None) -> T:
         """Return what `work` returns, done again where the connection was cut or others were in the way.
+
+        Args:
+            work: what is done.
+            patience_s: how long it is tried again, None: as long as anything on this link.
 
         Raises:
             psycopg.Error: it failed, or the database was away for too long.
@@ -280,16 +284,17 @@ class Link:
                 if is_away(error):
                     self.drop()
                 pause, self._pause = self._pause, min(self._pause * 2, _PAUSE_S)
-                if time.monotonic() + pause > self.until(since) or _is_pooled(error):
+                if time.monotonic() + pause > self.until(since, patience_s) or _is_pooled(error):
                     raise
             else:
                 self._pause = _FIRST_PAUSE_S
                 return done
             time.sleep(pause)
 
-    def until(self, since: float) -> float:
+    def until(self, since: float, patience_s: float | None = None) -> float:
         """Return until when something is tried again that was begun then, by the monotonic clock."""
-        patience_s = PATIENCE_S if self.patience_s is None else self.patience_s
+        if patience_s is None:
+            patience_s = PATIENCE_S if self.patience_s is None else self.patience_s
         return min(since + patience_s, self.ends_at)
 
     def rows(self, query: str, values: Mapping[str, object] | None = None) -> list[Row]:

@@ -334,7 +334,8 @@ class PostgresStore:
         self._mine.clear()
 
     def _renewed(self, link: Link) -> float:
-        seconds = self._life.renew(link)
+        # It is said again anyway, and who stands still over it wants to know why.
+        seconds = self._life.renew(link, patience_s=LOOK_PATIENCE_S)
         # In the same breath it is noticed what somebody sent who died before he rang,
         self._may_have_mail |= inbox.has_mail(link, self.me)
         if self._offers.is_used:
