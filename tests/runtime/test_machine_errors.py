@@ -105,6 +105,26 @@ async def test_tools_that_misbehave_fail_their_call(does: object) -> None:
         assert here.told.of(e.ToolReturned)[0].outcome == "failed"
 
 
+async def test_a_model_that_cancels_its_own_task_fails_the_turn() -> None:
+    class Cancelling(OddModel):
+        async def request(self, request: ModelRequest, listener: ReplyListener) -> ModelReply:
+            own = asyncio.current_task()
+            assert own is not None
+            own.cancel()
+            await asyncio.sleep(0)
+            return ModelReply(text="Done.")
+
+    async with scene(PLAIN) as here:
+        world = msgspec.structs.replace(here.machine._world, model=Cancelling(None))
+        here.machine._world = world
+        await here.machine.start()
+        run = await here.machine.wait()
+
+        assert run.error == "The model request failed: CancelledError: "
+        (failed,) = here.told.of(e.RunFailed)
+        assert failed.hint == "Nobody had stopped it: only tasks of its own may be cancelled."
+
+
 async def test_a_tool_cannot_change_what_is_known_of_its_call() -> None:
     def meddle(arguments: dict[str, Json]) -> str:
         arguments["deep"].append("changed")

@@ -6,7 +6,7 @@ import functools
 import json
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import pytest
 from machine_kit import PLAIN, RESUME, START, flow, replayed, rounds, running, scene
@@ -14,6 +14,7 @@ from machine_kit import PLAIN, RESUME, START, flow, replayed, rounds, running, s
 from midstream.core.codec import encode_fact
 from midstream.core.events import HandlerRan, InputReceived, RunFailed, RunStarted, WorkflowOutput
 from midstream.core.fold.apply import apply
+from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.errors import AuthorMistake, WorldTrouble
 from midstream.language.names import Json
@@ -140,6 +141,47 @@ async def test_what_a_handler_raises_fails_the_run_with_its_line(
             assert failed.error.startswith("The handler h raised ")
             assert f"{__file__}:{line}" in failed.error
             assert words in failed.error
+
+
+def cancel_own_task() -> None:
+    own = asyncio.current_task()
+    assert own is not None
+    own.cancel()
+
+
+async def test_a_handler_that_cancels_its_own_task_fails_the_run_with_its_line() -> None:
+    async def cancel(run: HandlerRun) -> None:
+        cancel_own_task()
+        await asyncio.sleep(0)
+
+    async with running(one(), handlers={"h": cancel}) as here:
+        await here.machine.wait()
+
+        (failed,) = here.told.of(RunFailed)
+        line = cancel.__code__.co_firstlineno + 2
+        assert failed.error == (
+            f"The handler h raised CancelledError: no message ({__file__}:{line})."
+        )
+
+
+class SlowJournal(FakeJournal):
+    """A journal that takes a turn of the loop for each append, as one on a disk does."""
+
+    async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+        """Append, a turn later."""
+        await asyncio.sleep(0)
+        await super().append(run, expected, facts)
+
+
+async def test_a_handler_that_has_returned_is_journaled_though_it_has_cancelled_its_task() -> None:
+    async def cancel(run: HandlerRun) -> None:
+        run.common_data["seen"] = True
+        cancel_own_task()
+
+    async with running(one(), handlers={"h": cancel}, journal=SlowJournal()) as here:
+        run = await here.machine.wait()
+
+        assert (run.status, run.common_data["seen"]) == ("finished", True)
 
 
 async def test_a_generator_is_no_handler_since_nothing_of_it_has_run() -> None:

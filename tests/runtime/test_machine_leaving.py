@@ -117,6 +117,34 @@ async def test_a_streaming_reply_is_cut_off_and_what_was_shown_of_it_is_kept() -
         assert (shown.text, shown.interrupted, asked_on.text) == ("one ", True, GO_ON)
 
 
+@pytest.mark.parametrize("is_shut_down", [False, True])
+async def test_what_a_handler_makes_of_its_being_cut_off_is_of_no_account(
+    is_shut_down: bool,
+) -> None:
+    begun = asyncio.Event()
+
+    async def wrap(run: HandlerRun) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError as error:
+            raise RuntimeError("The line is dead.") from error
+
+    states = flow({"name": "start", "pre_handler": "h"})
+    async with running(states, handlers={"h": wrap}) as here:
+        await begun.wait()
+        if is_shut_down:  # as the end of the program's loop does, which cancels all its tasks
+            for task in here.machine._in_flight._tasks.values():
+                task.cancel()
+            await died(here.machine)
+            run = here.run
+        else:
+            run = await left(here)
+
+        assert (run.status, run.visit.phase) == ("running", "pre")
+        assert replayed(run.id, await here.journal.read(run.id)) == run
+
+
 async def test_a_reply_of_which_nothing_was_shown_is_asked_for_again() -> None:
     gate = Gate()
     async with running(

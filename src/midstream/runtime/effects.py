@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
+from weakref import WeakSet
 
 from msgspec.structs import replace
 
@@ -104,7 +105,7 @@ async def ask_model(
         if not is_for_us(error):
             raise
         words = f"The model request failed: {named(error, world.redactor)}"
-        answer = inputs.ModelFailed(key=effect.key, error=words, hint=REPORT_BUG)
+        answer = inputs.ModelFailed(key=effect.key, error=words, hint=hint_of(error))
     post(answer)
 
 
@@ -161,7 +162,7 @@ async def review_call(
             raise
         what = named(error, world.redactor)
         words = f"what the call would do could not be found out: {what}"
-        answer = inputs.CallReviewed(key=effect.key, kind="deny", reason=words, hint=REPORT_BUG)
+        answer = inputs.CallReviewed(key=effect.key, kind="deny", reason=words, hint=hint_of(error))
     post(answer)
 
 
@@ -441,7 +442,7 @@ async def run_handler(
         if not is_for_us(error):
             raise
         words = f"The handler {effect.handler} failed: {named(error, redactor)}"
-        answer = inputs.HandlerFailed(key=effect.key, error=words, hint=REPORT_BUG, fault="bug")
+        answer = inputs.HandlerFailed(key=effect.key, error=words, hint=hint_of(error), fault="bug")
     await deliver(effect.key, answer)
 
 
@@ -475,9 +476,27 @@ async def await_time(effect: AwaitTime, clock: Clock, post: Post) -> None:
     post(inputs.TimerRang(key=effect.key))
 
 
+_CUT: "WeakSet[asyncio.Task[Any]]" = WeakSet()
+
+
+def cut_off(task: "asyncio.Task[Any]") -> None:
+    """Cancel an effect that nobody is owed any more."""
+    _CUT.add(task)
+    task.cancel()
+
+
+def is_cut_off() -> bool:
+    """Return whether this is an effect that was cut off: whatever it still comes to is of no account."""
+    return asyncio.current_task() in _CUT
+
+
 def is_for_us(error: BaseException) -> bool:
-    """Return whether an error says something of the effect, not that it was cancelled."""
-    if not isinstance(error, asyncio.CancelledError):
-        return True
-    task = asyncio.current_task()
-    return task is not None and not task.cancelling()
+    """Return whether an error says something of the effect, not that it was cut off."""
+    return not (isinstance(error, asyncio.CancelledError) and is_cut_off())
+
+
+def hint_of(error: BaseException) -> str:
+    """Return what is to be done about an error that is none of midstream's own."""
+    if isinstance(error, asyncio.CancelledError):
+        return "Nobody had stopped it: only tasks of its own may be cancelled."
+    return REPORT_BUG

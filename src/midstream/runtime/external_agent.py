@@ -19,7 +19,7 @@ from midstream.core.conversation import Message, ToolCall
 from midstream.core.events import HookRan, Usage
 from midstream.core.pending import AskModel, ReviewCall, call_key, review_key
 from midstream.core.run import OpenCall, Run
-from midstream.language.errors import REPORT_BUG, MidstreamError, UserMistake, WorldTrouble
+from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import (
     EXTERNAL_CALL,
     EXTERNAL_KINDS,
@@ -31,7 +31,7 @@ from midstream.language.names import (
 from midstream.language.plan import parsing_tools
 from midstream.runtime.agent import WorkflowAgent
 from midstream.runtime.effect_handle import StreamingEffect
-from midstream.runtime.effects import EDGE, Post, Put, is_for_us, place_of, record_change
+from midstream.runtime.effects import EDGE, Post, Put, hint_of, is_for_us, place_of, record_change
 from midstream.runtime.external_prompt import structured, told_to
 from midstream.runtime.file_watch import FileWatch
 from midstream.runtime.hooks import before_call, refusal_of
@@ -486,5 +486,5 @@ async def ask_external(
             raise
         if not flight.stop.is_set():
             words = f"The external agent failed: {named(error, world.redactor)}"
-            answer = inputs.ModelFailed(key=effect.key, error=words, hint=REPORT_BUG)
+            answer = inputs.ModelFailed(key=effect.key, error=words, hint=hint_of(error))
     post(answer)

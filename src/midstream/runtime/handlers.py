@@ -20,6 +20,7 @@ import msgspec
 from midstream.core.run import Run
 from midstream.language.errors import AuthorMistake, MidstreamError, did_you_mean
 from midstream.language.names import Json
+from midstream.runtime.effects import EDGE, is_for_us
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.ports import HandlerResult
 from midstream.runtime.trusted_scripts import module_from
@@ -118,12 +119,9 @@ class ScriptHandlers:
     ) -> HandlerResult:
         try:
             chosen = await function(view)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+        except (*EDGE, KeyboardInterrupt) as error:
+            if not is_for_us(error):
                 raise
-            raise _raised(name, error, self._where) from error
-        except (Exception, SystemExit, KeyboardInterrupt) as error:
             # An exit is the script's own doing here: let through, it would end the whole process.
             raise _raised(name, error, self._where) from error
         return _result(name, view, chosen, self._where)

@@ -34,6 +34,7 @@ from midstream.runtime.effects import (
     await_time,
     call_tool,
     checkpoint,
+    cut_off,
     review_call,
     run_handler,
     stop_for_good,
@@ -334,7 +335,7 @@ class InFlight:
         """Cancel a task, which `cleaned_up` waits for."""
         if task is None or task.done():
             return
-        task.cancel()
+        cut_off(task)
         self.await_in_the_end(task)
 
     def await_in_the_end(self, task: "asyncio.Task[None]") -> None:

@@ -54,6 +54,7 @@ from midstream.language.spec import Budget, Definition
 from midstream.runtime import run_place, worktrees
 from midstream.runtime.background import Background, Command
 from midstream.runtime.effect_handle import StreamingEffect
+from midstream.runtime.effects import is_cut_off
 from midstream.runtime.emitter import RunEvents
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.hooks import WORDS, HookListener, before_start, before_words, is_halted_by
@@ -800,7 +801,10 @@ class WorkflowStateMachine:
         which only sleeps here. Whatever else comes meanwhile waits behind it.
         """
         is_first = not (self._is_taking or self._inputs or self._is_closing or self._is_away)
-        task = self._in_flight.landed(key) if is_first else None
+        own = asyncio.current_task()
+        # One that is being cancelled would be so in the middle of journaling.
+        is_whole = own is not None and not own.cancelling()
+        task = self._in_flight.landed(key) if is_first and is_whole else None
         if task is None:
             self._post(input)
             return
@@ -1104,7 +1108,7 @@ class WorkflowStateMachine:
     # --- small parts ------------------------------------------------------------------------
 
     def _post(self, input: inputs.AnyInput) -> None:
-        if self._is_closing or self._is_away:
+        if self._is_closing or self._is_away or is_cut_off():
             return
         is_cut = self._is_leaving and not self._is_finishing
         if is_cut and isinstance(input, inputs.HandlerLogged):
