@@ -112,6 +112,15 @@ def _timeout(run: HandlerRun) -> Json:
     raise TimeoutError("too slow")
 
 
+class Mute(Exception):
+    def __str__(self) -> str:
+        return str(1 // 0)
+
+
+def _mute(run: HandlerRun) -> Json:
+    raise Mute
+
+
 def _value(run: HandlerRun) -> Json:
     return json.loads("no json")
 
@@ -124,6 +133,7 @@ def _value(run: HandlerRun) -> Json:
         (_interrupt, "KeyboardInterrupt"),
         (_cancel, "CancelledError"),
         (_timeout, "TimeoutError: too slow"),
+        (_mute, "Mute: its message cannot be read (ZeroDivisionError)"),
         (_value, "JSONDecodeError: Expecting value"),
     ],
 )

@@ -86,6 +86,15 @@ def raise_stop_iteration(arguments: dict[str, Json], context: ToolContext) -> st
     return str(next(iter(())))
 
 
+class Mute(Exception):
+    def __str__(self) -> str:
+        return str(1 // 0)
+
+
+def raise_mute(arguments: dict[str, Json], context: ToolContext) -> str:
+    raise Mute
+
+
 def raise_os_error(arguments: dict[str, Json], context: ToolContext) -> str:
     return Path("/nowhere/at/all").read_text()
 
@@ -103,6 +112,7 @@ async def raise_exit_on_the_loop(arguments: dict[str, Json], context: ToolContex
         (raise_stop_iteration, "StopIteration"),
         (raise_os_error, "No such file or directory: /nowhere/at/all"),
         (raise_exit_on_the_loop, "SystemExit: bye"),
+        (raise_mute, "thing failed with Mute: its message cannot be read (ZeroDivisionError) ("),
     ],
 )
 async def test_whatever_a_tool_raises_becomes_words_for_the_model(

@@ -26,6 +26,15 @@ def with_hint(what: str, hint: str) -> str:
     return f"{what} {hint}".strip()
 
 
+def in_words(error: BaseException) -> str:
+    """Return an exception that is none of ours by its kind and what it says, which may raise, too."""
+    kind = type(error).__name__
+    try:
+        return f"{kind}: {str(error) or 'no message'}"
+    except Exception as another:
+        return f"{kind}: its message cannot be read ({type(another).__name__})"
+
+
 _UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from midstream.core.events import Usage
 from midstream.core.inputs import RequestedCall
-from midstream.language.errors import AuthorMistake, MidstreamError, UserMistake
+from midstream.language.errors import AuthorMistake, MidstreamError, UserMistake, in_words
 from midstream.language.spec import ToolSpec
 from midstream.runtime.json_values import kept_call
 from midstream.runtime.ports import Model, ModelReply, ModelRequest, ReplyListener, Validator
@@ -42,9 +42,9 @@ class OwnModel:
             reply = await asked if inspect.isawaitable(asked) else asked
         except MidstreamError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise AuthorMistake(
-                f"The model {name} failed: {type(error).__name__}: {error}",
+                f"The model {name} failed: {in_words(error)}",
                 hint="What may work later it raises as midstream.WorldTrouble.",
             ) from error
         if not isinstance(reply, ModelReply):

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from midstream.core.notices import AnyNotice, Envelope, ListenerFailed, Notice
+from midstream.language.errors import in_words
 from midstream.runtime.ports import Clock, Listener
 from midstream.runtime.text_limits import short
 from midstream.safety.redaction import Redactor
@@ -117,8 +118,7 @@ class RunEvents:
     def _tap_failed(self, envelope: Envelope, error: Exception) -> None:
         """Say that the tap raised, unless it raised over hearing just that."""
         if not isinstance(envelope.event, ListenerFailed):
-            words = f"{type(error).__name__}: {error}"
-            self._complain(ListenerFailed(listener="the tap", error=words))
+            self._complain(ListenerFailed(listener="the tap", error=in_words(error)))
 
     def _complain(self, failure: ListenerFailed) -> None:
         """Show that a listener raised, or was left behind."""
@@ -180,7 +180,7 @@ class _Listener:
             except (Exception, SystemExit) as raised:
                 error = raised
             if error is not None:
-                self._complain(self.failed(f"{type(error).__name__}: {error}"))
+                self._complain(self.failed(in_words(error)))
 
     async def _heard(self, envelope: Envelope) -> BaseException | None:
         """Have it hear an event; return what a plain one raised."""

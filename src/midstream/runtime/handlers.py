@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from midstream.core.run import Run
-from midstream.language.errors import AuthorMistake, MidstreamError, did_you_mean
+from midstream.language.errors import AuthorMistake, MidstreamError, did_you_mean, in_words
 from midstream.language.names import Json
 from midstream.runtime.effects import EDGE, is_for_us
 from midstream.runtime.handler_run import HandlerRun
@@ -161,9 +161,8 @@ def _raised(name: str, error: BaseException, where: str) -> MidstreamError:
     script = where if where in files else next(iter(files), "")
     lines = [f.lineno for f in frames if f.filename == script]
     place = f"{script}:{lines[-1]}" if lines else where
-    words = str(error) or "no message"
     return AuthorMistake(
-        f"The handler {name} raised {type(error).__name__}: {words} ({place}).",
+        f"The handler {name} raised {in_words(error)} ({place}).",
         hint="Mend the script and start the workflow again.",
     )
 
@@ -318,6 +317,4 @@ def _import_failed(path: Path, error: BaseException) -> AuthorMistake:
         hint = (
             "Only installed modules are found, not files beside it: install it, or set PYTHONPATH."
         )
-    return AuthorMistake(
-        f"{place}: importing the script raised {type(error).__name__}: {error}.", hint=hint
-    )
+    return AuthorMistake(f"{place}: importing the script raised {in_words(error)}.", hint=hint)

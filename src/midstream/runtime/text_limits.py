@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from midstream.language.errors import WorldTrouble
+from midstream.language.errors import WorldTrouble, in_words
 from midstream.runtime.ports import BlobStore, World
 from midstream.runtime.redact_results import without_secrets
 from midstream.runtime.user_words import readable
@@ -104,7 +104,7 @@ def one_line(name: str, redactor: Redactor) -> str:
 
 def named(error: BaseException, redactor: Redactor) -> str:
     """Return an error that is none of ours, by its kind and what it says."""
-    return short(f"{type(error).__name__}: {error}", redactor)
+    return short(in_words(error), redactor)
 
 
 # --- very long ones, piece by piece ------------------------------------------------------------

@@ -12,6 +12,8 @@ import weakref
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
+from midstream.language.errors import in_words
+
 T = TypeVar("T")
 Work = TypeVar("Work", bound=asyncio.Future[Any])
 
@@ -90,7 +92,7 @@ def _carried(error: BaseException) -> BaseException:
     """Return an error a future can carry: StopIteration and exits would change the loop's mind."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
-    return RuntimeError(f"{type(error).__name__}: {error}").with_traceback(error.__traceback__)
+    return RuntimeError(in_words(error)).with_traceback(error.__traceback__)
 
 
 async def still_working(tasks: Collection[Work], within_s: float) -> set[Work]:

@@ -17,7 +17,7 @@ import msgspec
 
 from midstream.core.background import TERMINAL
 from midstream.core.call_notes import NOT_AS_SEEN
-from midstream.language.errors import MidstreamError, did_you_mean
+from midstream.language.errors import MidstreamError, did_you_mean, in_words
 from midstream.language.names import EXTERNAL_CALL, JOIN_WORKTREE, OPEN_WORKTREE, Json
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import Review, ToolContext, ToolOutcome
@@ -454,7 +454,7 @@ def _failed(tool: Tool, error: BaseException) -> ToolOutcome:
         case TimeoutError():
             return _given_up(tool.spec, f"{tool.spec.name} took too long")
         case OSError():
-            text = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+            text = f"{error.strerror or in_words(error)}{f': {error.filename}' if error.filename else ''}"
             return ToolOutcome(outcome="failed", text=text)
         case _:
             return ToolOutcome(outcome="failed", text=_words_for(tool, error))
@@ -475,5 +475,4 @@ def _words_for(tool: Tool, error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     if frames:
         where = f" ({frames[-1].filename.rpartition('/')[2]}, line {frames[-1].lineno})"
-    message = f": {error}" if str(error) else ""
-    return f"{tool.spec.name} failed with {type(error).__name__}{message}{where}"
+    return f"{tool.spec.name} failed with {in_words(error)}{where}"

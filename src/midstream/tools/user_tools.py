@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from midstream.language.errors import AuthorMistake, MidstreamError, UserMistake
+from midstream.language.errors import AuthorMistake, MidstreamError, UserMistake, in_words
 from midstream.language.problem import Problem
 from midstream.language.spec import ToolSpec
 from midstream.runtime.trusted_scripts import failed_at, module_from
@@ -90,8 +90,7 @@ def _imported(file: Path, read: Callable[[Path], bytes]) -> ModuleType | Problem
     except (MidstreamError, OSError) as error:
         return _problem(file, 0, f"cannot be read: {error}")
     except BaseException as error:
-        words = f"{type(error).__name__}: {error}".removesuffix(": ")
-        return _problem(file, failed_at(error, file), f"cannot be imported: {words}.")
+        return _problem(file, failed_at(error, file), f"cannot be imported: {in_words(error)}.")
 
 
 def _line_of(function: Callable[..., Any]) -> int:
