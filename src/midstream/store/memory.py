@@ -7,6 +7,7 @@ consoles, of a crash (`die`) and of what comes after it need no disk.
 import contextlib
 import hashlib
 import math
+from array import array
 from collections.abc import (
     AsyncGenerator,
     Callable,
@@ -18,9 +19,8 @@ from collections.abc import (
 )
 from heapq import nlargest
 
-import msgspec
-
-from midstream.core.notices import Envelope
+from midstream.core.events import AnyFact
+from midstream.core.notices import AnyNotice, Envelope
 from midstream.language.errors import ContentsMissing
 from midstream.runtime.ports import completed
 from midstream.runtime.storage import (
@@ -52,7 +52,7 @@ from midstream.views.listing import Standing, Summary, named_like, summarised
 
 
 class _Run:
-    """A run's facts, of which a fork shares nothing: the values are the same and never change.
+    """A run's facts, and the time of each. A fork shares nothing: the values are the same and never change.
 
     `ends` are the positions at which an append ended, in their order: there a run can be forked.
     """
@@ -65,10 +65,13 @@ class _Run:
         "is_foreign",
         "parent",
         "parent_seq",
+        "times",
     )
 
-    def __init__(self, facts: Sequence[Envelope] = (), ends: Iterable[int] = ()) -> None:
-        self.facts = list(facts)
+    def __init__(self, facts: Iterable[Envelope] = (), ends: Iterable[int] = ()) -> None:
+        self.facts: list[AnyFact | AnyNotice] = []
+        self.times = array("d")
+        self.add(facts)
         self.ends = list(ends)
         self._summary = _NO_SUMMARY
         self._summarised = 0
@@ -76,9 +79,23 @@ class _Run:
         self.parent_seq = 0
         self.is_foreign = False
 
+    def add(self, facts: Iterable[Envelope]) -> None:
+        """Keep facts after those there are: an envelope says of each what all of them say, too."""
+        for envelope in facts:
+            self.facts.append(envelope.event)
+            self.times.append(envelope.at)
+
+    def part(self, id: str, after: int = 0, upto: int | None = None) -> list[Envelope]:
+        """Return the facts after position `after` as those of the run `id`."""
+        found = zip(self.facts[after:upto], self.times[after:upto], strict=True)
+        return [
+            Envelope(run=id, at=at, event=fact, seq=seq)
+            for seq, (fact, at) in enumerate(found, after + 1)
+        ]
+
     def summary(self) -> Summary:
         """Return the run's line in a listing, made when it is looked at: runs are listed seldom."""
-        for envelope in self.facts[self._summarised :]:
+        for envelope in self.part("", self._summarised):
             self._summary = summarised(self._summary, envelope)
         self._summarised = len(self.facts)
         return self._summary
@@ -162,7 +179,7 @@ class MemoryStore:
             return
         if kept is None:
             kept = self._contents.runs[run] = _Run()
-        kept.facts += facts
+        kept.add(facts)
         kept.ends.append(len(kept.facts))
         self._changed()
 
@@ -172,7 +189,7 @@ class MemoryStore:
         kept = self._contents.runs.get(run)
         if kept is None:
             return []
-        return kept.facts[max(after, 0) : None if upto is None else max(upto, 0)]
+        return kept.part(run, max(after, 0), None if upto is None else max(upto, 0))
 
     # --- the catalogue --------------------------------------------------------------------------
 
@@ -306,8 +323,7 @@ class MemoryStore:
         seq = max((end for end in kept.ends if end <= at), default=0)
         if not seq:
             raise nothing_by_then(source, at)
-        facts = [msgspec.structs.replace(fact, run=id) for fact in kept.facts[:seq]]
-        return facts, [end for end in kept.ends if end <= seq]
+        return kept.part(id, upto=seq), [end for end in kept.ends if end <= seq]
 
     def _add(self, id: str, run: _Run) -> None:
         if id in self._contents.runs:
