@@ -400,6 +400,27 @@ async def test_closing_lets_go_of_a_run_in_mid_word_and_may_be_done_twice(here: 
     assert await (await second.resume(run.id)).wait() == "Once more."
 
 
+def test_what_was_closed_on_a_loop_that_has_ended_says_so_on_another(tmp_path: Path) -> None:
+    async def first() -> tuple[midstream.Engine, midstream.RunHandle]:
+        engine = await midstream.open(tmp_path, model=ScriptedModel("Hi."), journal=":memory:")
+        run = await engine.start("role:dude", "Hello!")
+        await run.settled()
+        await engine.close()
+        return engine, run
+
+    async def second() -> None:
+        receipt = await run.say("And now?")
+        assert receipt.reason == ("the run was let go of here: resume it in an engine that is open")
+        with pytest.raises(midstream.UserMistake, match="does not follow it any more"):
+            await run.wait()
+        with pytest.raises(midstream.UserMistake, match="has let go of it"):
+            await run.stop()
+        await engine.close()
+
+    engine, run = asyncio.run(first())
+    asyncio.run(second())
+
+
 async def cancelled_after(
     passes: int, work: Coroutine[Any, Any, object], *, is_again: bool
 ) -> None:

@@ -53,6 +53,9 @@ PLAIN = flow(START)
 RESUMING = flow(START, RESUME)
 
 
+LET_GO = "the run was let go of here: resume it in an engine that is open"
+
+
 class Scene:
     """A machine among fakes, with everything it told."""
 

@@ -6,6 +6,7 @@ import os
 import msgspec
 import pytest
 from machine_kit import (
+    LET_GO,
     PLAIN,
     RESUMING,
     START,
@@ -271,7 +272,7 @@ async def test_cancelling_the_machines_task_leaves_nothing_behind(at: str) -> No
         told = await here.journal.read(here.machine.id)
         assert replayed(here.machine.id, told) == run
         receipt = await here.machine.say("anybody there?")
-        assert (receipt.handling, receipt.reason) == ("reject", "the program is closing")
+        assert (receipt.handling, receipt.reason) == ("reject", LET_GO)
         await here.machine.halt()
 
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from machine_kit import (
     DEADLINE_S,
+    LET_GO,
     PLAIN,
     RESUMING,
     START,
@@ -386,7 +387,7 @@ async def test_words_after_leaving_are_not_taken() -> None:
         before = await left(here)
         receipt = await here.machine.say("src")
 
-        assert (receipt.handling, receipt.reason) == ("reject", "the program is closing")
+        assert (receipt.handling, receipt.reason) == ("reject", LET_GO)
         assert here.run == before
 
 

@@ -706,7 +706,8 @@ class WorkflowStateMachine:
         Where the event loop shuts down first, the run is returned as it stands: not over, and in
         the journal for a later process to go on with.
         """
-        await asyncio.wait((self._begun(),))
+        if not self._begun().done():  # else its loop may be closed by now
+            await asyncio.wait((self._begun(),))
         while self._is_away and self._returned is not None:
             await asyncio.wait((self._returned,))
             await asyncio.wait((self._begun(),))
@@ -1161,7 +1162,9 @@ class WorkflowStateMachine:
             return "the run has ended"
         if self._is_abandoned or isinstance(self._unkept, JournalMoved):
             return "another process goes on with the run"
-        return "the run has not begun" if self._task is None else "the program is closing"
+        if self._task is None:
+            return "the run has not begun"
+        return "the run was let go of here: resume it in an engine that is open"
 
     def _wake_settled(self) -> None:
         if self._settled:

@@ -154,8 +154,11 @@ async def to_its_end(work: Coroutine[Any, Any, T], within_s: float | None = None
 
 
 async def cancel_all(*tasks: "asyncio.Future[Any] | None") -> None:
-    """Cancel tasks, and return once they have ended, however. None has ended."""
-    there = [task for task in tasks if task is not None]
+    """Cancel tasks, and return once they have ended, however. None has ended.
+
+    Those that ended on a loop which is closed by now are no more to be waited for.
+    """
+    there = [task for task in tasks if task is not None and not task.done()]
     for task in there:
         task.cancel()
     await asyncio.gather(*there, return_exceptions=True)
