@@ -216,6 +216,25 @@ def test_two_types_of_one_name_are_refused_in_our_words() -> None:
         tool_from(tool()(walk))
 
 
+async def test_a_union_of_models_is_refused_with_what_does_work(tmp_path: Path) -> None:
+    class Bus(pydantic.BaseModel):
+        line: int
+
+    class Walk(pydantic.BaseModel):
+        km: float
+
+    def go(by: Bus | Walk) -> None: ...
+
+    with pytest.raises(AuthorMistake, match=r"Make a model of the union: pydantic.RootModel\[A"):
+        tool_from(tool()(go))
+
+    def travel(by: pydantic.RootModel[Bus | Walk]) -> str:
+        return type(by.root).__name__
+
+    bench = Bench(tmp_path, ToolManager([tool_from(tool(effect="read")(travel))]))
+    assert await bench.text("travel", by={"km": 2.5}) == "Walk"
+
+
 async def test_a_folder_of_files_becomes_tools(tmp_path: Path) -> None:
     folder = write(
         tmp_path / "tools",

@@ -49,9 +49,17 @@ def schema_of(wanted: Any) -> dict[str, Json]:
         put(name, schema)
         return {"$ref": f"#/$defs/{name}"}
 
-    (schema,), others = msgspec.json.schema_components(
-        (wanted,), schema_hook=of_model, ref_template="#/$defs/{name}"
-    )
+    try:
+        (schema,), others = msgspec.json.schema_components(
+            (wanted,), schema_hook=of_model, ref_template="#/$defs/{name}"
+        )
+    except TypeError as error:
+        if "custom type" not in str(error):
+            raise
+        raise TypeError(
+            "in a union a pydantic model may stand beside None alone. Make a model of the union: "
+            "pydantic.RootModel[A | B]"
+        ) from error
     for name, part in others.items():
         put(name, part)
     top = str(schema.get("$ref", "")).rpartition("/")[2]
