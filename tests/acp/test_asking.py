@@ -1,5 +1,6 @@
 """What a person is asked in their editor: approvals, questions, plans; and what they see done."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,40 @@ async def test_without_forms_the_next_prompt_answers(work: Path) -> None:
         assert await editor.prompt(session, "2") == "end_turn"
 
     assert server.requests[-1]["messages"][-1]["content"] == "blue"
+
+
+async def test_words_that_are_no_answer_come_back_with_a_way_on(work: Path) -> None:
+    script = (asking(choices=["red", "blue"]), Reply(text="Thanks."))
+    async with talking(*script) as (editor, server):
+        session = await editor.opened(work)
+        await editor.prompt(session, "go")
+        await editor.prompt(session, "neither")
+        assert editor.text().endswith(
+            "Choose by number or word: 1 red, 2 blue. Answer it so; /undo takes back the turn that asked.*"
+        )
+        await editor.prompt(session, "/undo")
+        assert await editor.prompt(session, "neither") == "end_turn"
+
+    assert server.requests[-1]["messages"][-1]["content"] == "neither"
+
+
+async def test_words_beside_an_open_form_come_back_with_a_way_on(work: Path) -> None:
+    script = (asking(schema=SCHEMA), Reply(text="Thanks."))
+    async with talking(*script) as (editor, server):
+        session = await editor.opened(work, **ASKS)
+        editor.answers["elicitation/create"] = lambda params: asyncio.Event().wait()
+        first = editor.begin(session, "go")
+        await editor.until(lambda it: it.asked)
+        second = editor.begin(session, "neither")
+        await editor.until(lambda it: "no effect" in it.text())
+        assert editor.text().endswith(
+            "or JSON. Fill in the form, or stop: your next words then go on without an answer.*"
+        )
+        await editor.cancel(session)
+        assert (await first, await second) == ("cancelled", "cancelled")
+        assert await editor.prompt(session, "neither") == "end_turn"
+
+    assert server.requests[-1]["messages"][-1]["content"] == "neither"
 
 
 async def test_of_several_questions_the_number_says_which_is_answered(work: Path) -> None:

@@ -354,9 +354,18 @@ class Session:
             policy = None if is_awaited else self.policy
             receipt = await run.say(to.line, policy=policy, id=id, source=SOURCE)
         if receipt.handling == "reject":
-            why = receipt.reason or "it was rejected"
-            raise UserMistake(f"That had no effect: {why}.", hint="Say it otherwise, or later.")
+            why = (receipt.reason or "it was rejected").removesuffix(".")
+            raise UserMistake(f"That had no effect: {why}.", hint=self._way_on(run, to))
         return True
+
+    def _way_on(self, run: RunHandle, to: Destination) -> str:
+        """Return what can be done where words had no effect, as a sentence."""
+        if to.question not in {each.id for each in run.questions}:
+            return "Say it otherwise, or later."
+        if to.question in self._asking:
+            return "Fill in the form, or stop: your next words then go on without an answer."
+        # No turn is under way that the editor could stop.
+        return "Answer it so; /undo takes back the turn that asked."
 
     async def _begun(self, line: str) -> RunHandle | None:
         """Return the run, None for one whose input the line was; it begins with the first words."""
