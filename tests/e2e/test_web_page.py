@@ -205,6 +205,35 @@ def test_what_was_cut_stands_above_the_words_that_cut_it_each_time(tmp_path: Pat
             gate.open()
 
 
+def test_words_that_wait_stand_below_what_is_said_until_their_turn(tmp_path: Path) -> None:
+    gate = Gate()
+    script = (
+        Reply(chunks=("One ", "moment."), calls=(Call(name="get_time"),), gate=gate, gate_after=1),
+        Reply(text="It is late."),
+    )
+    with (
+        OpenAIServer(script, default=Reply(text="The last one.")) as server,
+        page_of(tmp_path, server) as (page, _),
+    ):
+        begin(page, "words 0")
+        gate.reached.wait()
+        page.shows("One", ".live")
+        take_line(page)
+        page.type("words 1")
+        page.click("#verbs [data-policy=queue]")
+        page.shows("words 1", "#items")
+        gate.open()
+        said = (
+            "[...document.querySelectorAll('article .words')].map((node) => node.innerText.trim())"
+        )
+        in_order = ["words 0", "One moment.", "It is late.", "words 1", "The last one."]
+        page.shows("The last one.", "#items")
+        assert page.value(said) == in_order
+        page.reload()
+        page.shows("The last one.", "#items")
+        assert page.value(said) == in_order
+
+
 def test_two_pages_share_what_waits_and_each_keeps_the_line_begun_there(tmp_path: Path) -> None:
     with (
         OpenAIServer((), default=Reply(text="Yes.")) as server,

@@ -128,7 +128,7 @@ function drawLive(key, live) {
   const text = textOf(live);
   if (!live.node) {
     live.node = article("agent live", live, null);
-    items.append(live.node);
+    items.insertBefore(live.node, firstWaiting());
     live.node.hidden = run.until !== null;
   }
   if (live.thinking && !text) thinkingOf(live.node, live.thinking);
@@ -172,12 +172,12 @@ function article(kind, { who, branch, at: time }, seq) {
   return node;
 }
 
-/** Put an item in its place: behind what there is, but before text that still streams. */
-function add(node, { before = firstLive() } = {}) {
+/** Put an item in its place: behind what there is, but before text that still streams and words that wait. */
+function add(node, { before = items.querySelector(":scope > .live") ?? firstWaiting() } = {}) {
   items.insertBefore(node, before);
   return node;
 }
-const firstLive = () => items.querySelector(":scope > .live");
+const firstWaiting = () => items.querySelector(":scope > .waits");
 
 function spoke(it, isCut) {
   const key = keyOf(it);
@@ -201,13 +201,7 @@ function spoke(it, isCut) {
   draw(node.body, text);
   if (isCut) put(node, el("p", { class: "cut" }, `✂ ${it.note || "interrupted"}`));
   if (isHeard(it)) hear(`${live?.heard ? "" : `${it.who}: `}${text.slice(live?.heard ?? 0)}${isCut ? ` (${it.note || "interrupted"})` : ""}`);
-  // Words that cut a reply are journaled before what is left of it, and were said after it.
-  let before = firstLive();
-  if (isCut) {
-    const last = before ? before.previousElementSibling : items.lastElementChild;
-    for (let words = last; words?.matches(".user.cuts"); words = words.previousElementSibling) before = words;
-  }
-  return add(node, { before });
+  return add(node);
 }
 
 function line(kind, it, mark, ...words) {
@@ -247,19 +241,24 @@ const KINDS = {
       dispatchEvent(new CustomEvent("midstream-words", { detail: it.input_id }));
       return null;
     }
-    const node = article(["interrupt", "steer"].includes(it.handling) ? "user cuts" : "user", { ...it, who: whoOf(it) }, it.seq);
+    // Journaled as they are said, they take effect below what is at work: that comes first until their fate is known.
+    const waits = it.handling in HANDLINGS;
+    const node = article(waits ? "user waits" : "user", { ...it, who: whoOf(it) }, it.seq);
     put(node.body, el("p", { class: "plain" }, it.text));
     node.fate = put(node, el("p", { class: "fate muted" }, HANDLINGS[it.handling] ?? "")).lastChild;
     if (it.input_id) run.words.set(it.input_id, node);
     dispatchEvent(new CustomEvent("midstream-words", { detail: it.input_id }));
-    return add(node, { before: null });
+    return add(node, { before: waits ? null : firstWaiting() });
   },
   fate(it) {
     dispatchEvent(new CustomEvent("midstream-fate", { detail: it }));
     const node = run.words.get(it.input_id);
     if (!node) return null;
     fill(node.fate, it.text || (FATES[it.disposition] ?? it.disposition));
-    node.classList.remove("cuts");
+    if (node.classList.contains("waits")) {
+      node.classList.remove("waits");
+      add(node);
+    }
     return null;
   },
   agent: (it) => spoke(it, false),
@@ -367,10 +366,12 @@ export function showUntil(seq) {
 
 /** What the last item up to a fact says, in a few words. */
 export function wordsAt(seq) {
-  let last = "";
+  let last = null;
   for (const node of items.children) {
-    if (node.classList.contains("live") || Number(node.dataset.seq) > seq) continue;
-    last = (node.querySelector("summary") ?? node.body ?? node).textContent;
+    // Words that waited stand below what was told after them.
+    const isLater = Number(node.dataset.seq) >= Number(last?.dataset.seq ?? 0);
+    if (isLater && Number(node.dataset.seq) <= seq && !node.classList.contains("live")) last = node;
   }
-  return last.trim().replace(/\s+/g, " ").slice(0, 70);
+  const said = last?.querySelector("summary") ?? last?.body ?? last;
+  return (said?.textContent ?? "").trim().replace(/\s+/g, " ").slice(0, 70);
 }
