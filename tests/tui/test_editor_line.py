@@ -252,3 +252,14 @@ def test_a_command_that_was_entered_is_never_unsent() -> None:
     editor.send()
 
     assert editor.unsent() == ""
+
+
+def test_a_command_too_long_for_the_history_is_unsent_until_it_has_arrived() -> None:
+    editor = Typed().editor
+    command = f"/queue {'x' * 30_000}"
+    editor.replace(command)
+    line = editor.send()
+    assert editor.unsent() == f"{command}\0"
+
+    editor.arrived(line)
+    assert editor.unsent() == ""

@@ -78,6 +78,16 @@ def test_a_command_with_nothing_to_mend_is_for_up_only(screen: Screen) -> None:
     screen.wait_until(lambda s: editor_line(s) == "› /redo")
 
 
+def test_a_command_too_long_for_the_history_comes_back_though_nothing_in_it_can_be_mended(
+    screen: Screen,
+) -> None:
+    screen.type("/redo ")
+    screen.paste("x" * 30_000)
+    screen.type(ENTER)
+    screen.wait_for("! nothing to redo")
+    screen.wait_until(lambda s: editor_line(s) == "› /redo [pasted 30000 characters #1]")
+
+
 @pytest.mark.parametrize(
     ("line", "can"),
     [

@@ -174,8 +174,8 @@ class Delivery:
 
     def _come_back(self, line: Typed, reason: str, *, to_mend: bool = True) -> None:
         """Put a line without effect back into the editor, and say why."""
-        # What is not to be mended the history has: Up brings it like any other line.
-        is_back = not to_mend or self._bring_back(line)
+        # What is not to be mended the history has, unless it is too long: Up brings it like any other line.
+        is_back = (not to_mend and self._editor.remembers(line)) or self._bring_back(line)
         self._scrollback.say(f"{reason}{'' if is_back else _BROUGHT_BACK}", kind="warning")
 
     def _ask_whether(self, line: Typed, question: str, *, is_echoed: bool) -> None:

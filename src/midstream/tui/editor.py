@@ -187,7 +187,7 @@ class Editor:
         if self._is_doubtful:
             return f"{self.unfolded()}{ENTERED}"
         entered = "\n".join(line.text for line in self.on_their_way)
-        long = (line.text for line in self.returned if len(line.text) > _HISTORY_CHARS)
+        long = (line.text for line in self.returned if not self.remembers(line))
         typed = "\n".join(filter(None, (*long, self.unfolded())))
         return f"{entered}{ENTERED}{typed}" if entered else typed
 
@@ -253,10 +253,11 @@ class Editor:
     def send(self) -> Typed:
         """Return the same of a line to deliver: words stay unsent until `arrived`.
 
-        A command does not: nobody may be led to give it twice.
+        A command does not: nobody may be led to give it twice. One that is too long for the history does,
+        too: it would be kept nowhere.
         """
         line = self._line()
-        if not is_command(line.text):
+        if not (is_command(line.text) and self.remembers(line)):
             if not self.on_their_way:
                 self.entered_at = time.monotonic()
             self.on_their_way.append(line)
@@ -268,6 +269,10 @@ class Editor:
         if found is not None:
             self.on_their_way.remove(found)
             self.unsent_changed()
+
+    def remembers(self, line: Typed) -> bool:
+        """Return whether the history has all of a line, in later sessions, too."""
+        return len(line.text) <= _HISTORY_CHARS
 
     def _line(self) -> Typed:
         shown = scrubbed(self.buffer.text)
