@@ -69,6 +69,20 @@ def test_a_line_that_came_back_is_mended_by_going_on(screen: Screen, keys: str) 
     screen.wait_until(lambda s: editor_line(s) == shown)
 
 
+@pytest.mark.parametrize("keys", ["hello", pasted("hello")])
+def test_what_was_typed_as_a_line_came_back_is_another_line(spawn: Spawn, keys: str) -> None:
+    screen = spawn(fresh_s=600)
+    refused(screen, "/redx")
+    screen.type(keys)
+    screen.wait_until(lambda s: editor_line(s) == "› hello")
+
+    screen.type(CTRL_C)
+    screen.wait_until(lambda s: editor_line(s) == "›")
+    screen.settle()
+    screen.type(UP + UP)
+    screen.wait_until(lambda s: editor_line(s) == "› /redx")
+
+
 def test_a_command_with_nothing_to_mend_is_for_up_only(screen: Screen) -> None:
     screen.type("/redo" + ENTER)
     screen.wait_for("! nothing to redo")

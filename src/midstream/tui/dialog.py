@@ -152,13 +152,16 @@ class Dialog(msgspec.Struct, kw_only=True):
         drawn: frozenset[str],
         now: float,
         offer: Hashable = None,
+        came_back: Hashable = None,
     ) -> None:
-        """Take note that a frame with the cards `drawn`, and with an `offer`, is on the screen."""
+        """Take note that a frame with the cards `drawn` is on the screen, with an `offer`, and with a line
+        that `came_back`.
+        """
         self.drawn = drawn
         approval = self.approval(questions)
         decidable = approval is not None and approval.id in drawn and _decides(approval)
         mark = self.marked(approval) and self.mark
-        others = (decidable, mark, self.over, self.turns, offer)
+        others = (decidable, mark, self.over, self.turns, offer, came_back)
         self.answering.on_screen.frame((*drawn, *filter(None, others)), now=now)
 
     def marked(self, approval: Question | None) -> str:

@@ -73,7 +73,8 @@ class Editor:
         self.is_away = False
         self.unsent_changed: Callable[[], None] = lambda: None
         self.seen: frozenset[str] = frozenset()
-        self._is_as_returned = False
+        self.came_back: Typed | None = None
+        """The line in the editor where it came back by itself and nobody has touched it yet."""
         self._is_doubtful = False
         self._on_screen = on_screen
         self._pastes = Pastes()
@@ -109,7 +110,7 @@ class Editor:
     def has_returned(self) -> bool:
         """Return whether the line is one that came back by itself and that nobody has touched yet."""
         at_end = self.buffer.cursor_position == len(self.buffer.text)
-        return self._is_as_returned and at_end and not vi_navigation_mode()
+        return self.came_back is not None and at_end and not vi_navigation_mode()
 
     def begin_anew(self, text: str) -> None:
         """Type what begins another line than the one that came back, which Up still knows."""
@@ -124,10 +125,10 @@ class Editor:
 
     def touched(self) -> None:
         """Take note that the line which came back is wanted."""
-        self._is_as_returned = False
+        self.came_back = None
 
     def _changed(self, buffer: Buffer) -> None:
-        self._is_as_returned = self._is_doubtful = False
+        self.came_back, self._is_doubtful = None, False
         if self._was_empty and buffer.text:
             self.seen = self._on_screen()
         self._was_empty = not buffer.text
@@ -303,7 +304,7 @@ class Editor:
         get_app().vi_state.reset()
         # Resetting a buffer does not count as a change of its text.
         self._was_empty = True
-        self._is_as_returned = self._is_doubtful = False
+        self.came_back, self._is_doubtful = None, False
         self.seen = frozenset()
         self.unsent_changed()
 
@@ -326,7 +327,7 @@ class Editor:
             return False
         self.buffer.document = Document(line.shown, len(line.shown))
         self.seen = line.seen
-        self._is_as_returned = unasked
+        self.came_back = line if unasked else None
         return True
 
     def restore(self, text: str, *, is_doubtful: bool = False) -> bool:

@@ -114,7 +114,13 @@ class Frames:
             return
         drawn = frozenset(id for id in screen.drawn if not at.scrollback.is_on_its_way(id))
         asked = at.session.open_questions()
-        at.dialog.was_drawn(asked, drawn=drawn, now=now(), offer=at.own.offer)
+        at.dialog.was_drawn(
+            asked,
+            drawn=drawn,
+            now=now(),
+            offer=at.own.offer,
+            came_back=at.editor.came_back,
+        )
 
     def stop(self) -> None:
         """Ask for no more frames."""

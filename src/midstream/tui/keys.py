@@ -28,7 +28,7 @@ from midstream.tui import approval_keys, card_keys, enter_keys
 from midstream.tui.cards import OF_A_CALL, OF_A_LINE, OF_A_PLAN
 from midstream.tui.dialog import Writing
 from midstream.tui.keymap import called, keys_text, table
-from midstream.tui.prompt import Prompt
+from midstream.tui.prompt import Prompt, now
 from midstream.tui.terminal_replies import is_alone, may_allow
 from midstream.views.key_table import When
 
@@ -51,6 +51,8 @@ def bindings(at: Prompt) -> KeyBindings:
             applies &= times[when]
         for sequence in row.keys if row.action else ():
             bound.add(*sequence, filter=applies)(found[row.action])
+    is_early = Condition(lambda: came_back_under(at))
+    bound.add(Keys.Any, filter=~is_searching & is_early)(found["begin_anew"])
     # In a search, too, these are no characters, and mean the same.
     bound.add("c-z", filter=is_searching)(lambda _: None)
     bound.add("c-l", filter=is_searching)(lambda _: redraw(at))
@@ -235,9 +237,17 @@ def paste(at: Prompt, text: str) -> None:
         # What some terminals send where the clipboard holds no text.
         paste_clipboard(at, is_asked=False)
         return
+    if came_back_under(at):
+        at.editor.begin_anew("")
     at.editor.paste(text)
     if text.startswith(_PATHS_BEGIN) and "\n" not in text.strip():
         at.background.begin_guarded(_dropped(at, text))
+
+
+def came_back_under(at: Prompt) -> bool:
+    """Return whether a line came back so lately that what is typed now was begun on an empty one."""
+    editor = at.editor
+    return editor.has_returned and not at.dialog.is_fresh(editor.came_back, now=now())
 
 
 _PATHS_BEGIN: Final = ("/", "'", '"', "file://")
