@@ -215,3 +215,14 @@ async def test_a_call_whose_server_dies_in_it_may_have_been_done(tmp_path: Path)
 
     assert ended.outcome == "unknown"
     assert ended.text.endswith("It may have done it: verify before repeating it.")
+
+
+async def test_a_call_to_a_server_that_has_gone_away_was_not_made(tmp_path: Path) -> None:
+    async with real_server() as (server, process), bench(tmp_path, server) as b:
+        await b.approve("real")
+        process.kill()
+        await process.wait()
+        ended = await b.call("mcp__real__fails")
+
+    assert ended.outcome == "failed"
+    assert ended.text.endswith("No connection could be made: it was not called.")

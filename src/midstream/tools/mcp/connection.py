@@ -207,7 +207,7 @@ class Connection:
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
         # Not `call_tool`: that lets the server choose a schema to check its answer by, on the loop.
         wanted: TypeAdapter[Any] = TypeAdapter(CallToolResult | MoreWanted)
-        is_sent = False
+        is_sent, before = False, self._traffic.sent
         try:
             session = self._session()
             is_sent = True
@@ -215,6 +215,9 @@ class Connection:
         # An edge, as above.
         except Exception as error:
             trouble = self._trouble(error)
+            if self._traffic.was_nothing_sent(before):
+                text = f"{trouble.what}\nNo connection could be made: it was not called."
+                return ToolOutcome(outcome="failed", text=text)
             if is_sent and not self._is_answer(error):
                 text = f"{trouble.what}\n{MAY_HAVE_DONE}"
                 return ToolOutcome(outcome="unknown", text=text)

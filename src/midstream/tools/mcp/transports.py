@@ -51,6 +51,8 @@ class Traffic:
         self.garbage = 0
         self.messages = 0
         self.requests = 0
+        self.sent = 0
+        self._unsent: set[int] = set()
         self.over = asyncio.Event()
         self.process: ServerProcess | None = None
 
@@ -58,6 +60,14 @@ class Traffic:
         """Remember why nothing more comes; the first reason counts."""
         self.ended = self.ended or why
         self.over.set()
+
+    def not_sent(self, number: int) -> None:
+        """Remember of a message, by its number among `sent`, that no connection was made for it."""
+        self._unsent.add(number)
+
+    def was_nothing_sent(self, since: int) -> bool:
+        """Return whether messages were to be sent since there were so many, and none was."""
+        return self.sent > since and self._unsent.issuperset(range(since + 1, self.sent + 1))
 
     def why(self, redacted: Callable[[str], str]) -> str:
         """Return why the connection ended, with the server's last words, their secrets redacted."""
@@ -369,6 +379,18 @@ def _http_client(headers: Mapping[str, str], traffic: Traffic) -> "httpx2.AsyncC
         async def aclose(self) -> None:
             await self._stream.aclose()
 
+    class Counting(httpx2.AsyncClient):
+        async def send(self, request: httpx2.Request, **how: Any) -> httpx2.Response:
+            # Messages alone: the library asks again and again to listen, too.
+            traffic.sent += request.method == "POST"
+            number = traffic.sent
+            try:
+                return await super().send(request, **how)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                if request.method == "POST":
+                    traffic.not_sent(number)
+                raise
+
     async def look(response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
             raise httpx2.ReadError("the answer is compressed, which was not asked for")
@@ -379,7 +401,7 @@ def _http_client(headers: Mapping[str, str], traffic: Traffic) -> "httpx2.AsyncC
         most = MAX_STREAM if kind == "text/event-stream" else MAX_LINE
         response.stream = Looked(response.stream, most, kind)
 
-    return httpx2.AsyncClient(
+    return Counting(
         headers={"accept-encoding": "identity", **headers},
         timeout=httpx2.Timeout(None, connect=CONNECT_S),
         follow_redirects=False,
