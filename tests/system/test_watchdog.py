@@ -21,7 +21,7 @@ PROGRAM = Path(__file__).with_name("guarded.py")
 def begun(within_s: float, then: str, will: Path) -> tuple[subprocess.Popen[bytes], list[int]]:
     """Return the process and handles of the tools it has started, but for those that have ended by now."""
     process = subprocess.Popen(
-        [sys.executable, "-X", "dev", str(PROGRAM), str(within_s), then, str(will)],
+        [sys.executable, "-W", "default", str(PROGRAM), str(within_s), then, str(will)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE if then == "forget" else None,
     )
