@@ -77,6 +77,7 @@ class OddTools:
         (asyncio.CancelledError(), "CancelledError"),
         (TimeoutError("slow"), "TimeoutError: slow"),
         (SystemExit(1), "SystemExit: 1"),
+        (BaseException("skipped"), "BaseException: skipped"),
         (None, "AttributeError"),
         (WorldTrouble("The line is dead."), "The line is dead."),
     ],

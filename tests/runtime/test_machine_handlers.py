@@ -104,6 +104,10 @@ def _interrupt(run: HandlerRun) -> Json:
     raise KeyboardInterrupt
 
 
+def _base(run: HandlerRun) -> Json:
+    raise BaseException("skipped")
+
+
 def _cancel(run: HandlerRun) -> Json:
     raise asyncio.CancelledError
 
@@ -131,6 +135,7 @@ def _value(run: HandlerRun) -> Json:
         (_stop, "StopIteration"),
         (_exit, "SystemExit: 3"),
         (_interrupt, "KeyboardInterrupt"),
+        (_base, "BaseException: skipped"),
         (_cancel, "CancelledError"),
         (_timeout, "TimeoutError: too slow"),
         (_mute, "Mute: its message cannot be read (ZeroDivisionError)"),

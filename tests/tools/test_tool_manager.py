@@ -91,6 +91,10 @@ class Mute(Exception):
         return str(1 // 0)
 
 
+async def raise_base_on_the_loop(arguments: dict[str, Json], context: ToolContext) -> NoReturn:
+    raise BaseException("skipped")
+
+
 def raise_mute(arguments: dict[str, Json], context: ToolContext) -> str:
     raise Mute
 
@@ -112,6 +116,7 @@ async def raise_exit_on_the_loop(arguments: dict[str, Json], context: ToolContex
         (raise_stop_iteration, "StopIteration"),
         (raise_os_error, "No such file or directory: /nowhere/at/all"),
         (raise_exit_on_the_loop, "SystemExit: bye"),
+        (raise_base_on_the_loop, "thing failed with BaseException: skipped ("),
         (raise_mute, "thing failed with Mute: its message cannot be read (ZeroDivisionError) ("),
     ],
 )

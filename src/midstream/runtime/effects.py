@@ -69,8 +69,8 @@ SOFT_STOP_S = 10.0
 """Seconds a tool told to stop gets before its call is cut off and its outcome is unknown. Longer than
 the graces tools give themselves: this is for the ones that do not listen."""
 
-EDGE = (Exception, SystemExit, asyncio.CancelledError)
-"""What an effect may raise that is the run's affair; `is_for_us` tells the cancelled ones apart."""
+EDGE = (BaseException,)
+"""What an effect may raise; `is_for_us` tells apart what is not the run's affair."""
 
 
 async def ask_model(
@@ -491,7 +491,9 @@ def is_cut_off() -> bool:
 
 
 def is_for_us(error: BaseException) -> bool:
-    """Return whether an error says something of the effect, not that it was cut off."""
+    """Return whether an error says something of the effect, not that it, or the program, was cut off."""
+    if isinstance(error, KeyboardInterrupt | GeneratorExit):
+        return False
     return not (isinstance(error, asyncio.CancelledError) and is_cut_off())
 
 

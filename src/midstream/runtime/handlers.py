@@ -119,8 +119,8 @@ class ScriptHandlers:
     ) -> HandlerResult:
         try:
             chosen = await function(view)
-        except (*EDGE, KeyboardInterrupt) as error:
-            if not is_for_us(error):
+        except EDGE as error:
+            if not (is_for_us(error) or isinstance(error, KeyboardInterrupt)):
                 raise
             # An exit is the script's own doing here: let through, it would end the whole process.
             raise _raised(name, error, self._where) from error

@@ -440,7 +440,9 @@ async def _outcome(tool: Tool, arguments: dict[str, Json], context: ToolContext)
         if isinstance(result, ToolOutcome):
             return result
         return ToolOutcome(outcome="completed", text=str(result))
-    except (Exception, SystemExit) as error:
+    except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # let through, one that is no Exception would be nobody's
         return _failed(tool, error)
 
 
