@@ -32,7 +32,7 @@ from midstream.runtime.engine.resume import refused
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.state_machine import WorkflowStateMachine
-from midstream.runtime.storage import NO_PAGES, Mail
+from midstream.runtime.storage import NO_PAGES, Claim, Mail
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     Chronicle,
@@ -909,6 +909,13 @@ class Cut(MemoryStore):
     renewed = 0
     is_cut_off = is_restored = is_slow = False
     is_kept_unheard = False
+    claims_fail = 0
+
+    async def claim(self, run: str) -> Claim:
+        if self.claims_fail:
+            self.claims_fail -= 1
+            raise WorldTrouble("No connection is left.")
+        return await super().claim(run)
 
     async def renew(self) -> float:
         if self.is_cut_off:
@@ -970,6 +977,21 @@ async def test_a_run_whose_store_is_away_stands_still_and_goes_on_with_it() -> N
         assert len(tools.calls) == 2
         told = [envelope.seq for envelope in process.told.events if envelope.seq is not None]
         assert told == [*range(1, machine.run.seq + 1)]
+
+
+async def test_a_run_goes_on_where_its_owner_was_heard_again_before_anything_else_was() -> None:
+    gate = Gate()
+    async with cut_off(says("Once ", "upon", gate=gate), "Done.") as process:
+        cut = process.store
+        assert isinstance(cut, Cut)
+        machine = await process.start()
+        await gate.reached()
+        cut.is_cut_off, cut.claims_fail = True, 2
+        await until(lambda: _is(machine.is_away))
+        cut.is_cut_off = False
+
+        assert (await machine.wait()).output == "Done."
+        assert cut.claims_fail == 0
 
 
 class Far(MemoryStore):

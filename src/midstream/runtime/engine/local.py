@@ -32,6 +32,9 @@ from midstream.runtime.ports import Handlers, World
 from midstream.runtime.state_machine import WorkflowStateMachine, new_run_id
 from midstream.runtime.storage import Claim, Store
 
+COME_BACK_S = 0.5
+"""Seconds until a run that stood still is gone on with once more, where that failed."""
+
 
 class LocalEngine:
     """Starts runs, takes up those a process left, and keeps them until it closes.
@@ -285,26 +288,28 @@ class LocalEngine:
 
     async def _come_back(self, machine: WorkflowStateMachine) -> None:
         """Go on with a run that stood still while its store was away, unless another process does."""
-        if not machine.is_away:
-            return
-        try:
-            claim = await self._owner.claim(machine.id)
-            missed = await self.store.read(machine.id, machine.run.seq)
-            run = await opened(self.store, machine.id, known=machine.run)
-            was_ours = self.world.epochs.get(machine.id) == claim.epoch
-            self.world.epochs[machine.id] = claim.epoch
-            await machine.resume(
-                run,
-                was_cut=was_ours or claim.was_cut,
-                deaths=claim.deaths,
-                limits=self._limits,
-                first=lambda: self._bring_up_to_date(machine),
-                missed=missed,
-            )
-        except (RunOwned, JournalMoved, UserMistake):
-            await self._leave_to_others(machine)
-        except MidstreamError:
-            return  # it is away again: the next time
+        epoch = self.world.epochs.get(machine.id)
+        while machine.is_away:
+            try:
+                claim = await self._owner.claim(machine.id)
+                missed = await self.store.read(machine.id, machine.run.seq)
+                run = await opened(self.store, machine.id, known=machine.run)
+                was_ours = epoch == claim.epoch
+                self.world.epochs[machine.id] = claim.epoch
+                await machine.resume(
+                    run,
+                    was_cut=was_ours or claim.was_cut,
+                    deaths=claim.deaths,
+                    limits=self._limits,
+                    first=lambda: self._bring_up_to_date(machine),
+                    missed=missed,
+                )
+            except (RunOwned, JournalMoved, UserMistake):
+                await self._leave_to_others(machine)
+                break
+            except MidstreamError:
+                # Its owner is heard, and yet this is not: the server may have one connection left.
+                await asyncio.sleep(COME_BACK_S)
         self.look()
 
     async def _leave_to_others(self, machine: WorkflowStateMachine) -> None:
