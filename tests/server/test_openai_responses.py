@@ -11,7 +11,10 @@ from pydantic import TypeAdapter
 from server_kit import client_of, engine_of, served
 from support.pictures import png
 
+from midstream.api.run_handle import RunHandle
 from midstream.core import events as e
+from midstream.language.errors import JournalFull
+from midstream.server import conversations
 from midstream.server.openai_chat import openai_routes
 from midstream.testing import Gate, Scripted, asks, call, says
 
@@ -171,6 +174,35 @@ async def test_a_question_is_answered_and_a_client_that_leaves_halts(tmp_path: P
         await run.settled()
         cuts = [x.event for x in await engine.facts(run.id) if isinstance(x.event, e.Interrupted)]
         assert [cut.partial for cut in cuts] == ["An old "]
+
+
+async def test_a_client_that_leaves_while_the_journal_is_away_halts_once_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, halt, tried = Gate(), RunHandle.halt, 0
+
+    async def halted(run: RunHandle) -> None:
+        nonlocal tried
+        if (tried := tried + 1) < 3:
+            raise JournalFull("It is away.")
+        await halt(run)
+
+    monkeypatch.setattr(RunHandle, "halt", halted)
+    monkeypatch.setattr(conversations, "_AGAIN_S", 0.0)
+    async with (
+        engine_of(tmp_path, says("An old ", "pond", gate=gate, after=1)) as engine,
+        served(openai_routes(engine)) as address,
+        client_of(address) as client,
+    ):
+        stream = await client.responses.create(model="role:dude", input="Hi", stream=True)
+        await gate.reached()
+        await stream.close()
+        (info,) = await engine.runs()
+        run = await engine.get(info.id)
+        await run.settled()
+        cuts = [x.event for x in await engine.facts(run.id) if isinstance(x.event, e.Interrupted)]
+        assert [cut.partial for cut in cuts] == ["An old "]
+        assert tried == 3
 
 
 async def test_what_goes_wrong_in_a_stream_is_a_response_that_failed(tmp_path: Path) -> None:

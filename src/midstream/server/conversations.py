@@ -38,7 +38,7 @@ from midstream.core.notices import Envelope
 from midstream.core.question import Question, is_for_people
 from midstream.core.routing import living
 from midstream.core.run import Run
-from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.language.errors import JournalFull, MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.runtime.engine.open_run import opened
 from midstream.runtime.ports import Receipt
@@ -54,6 +54,9 @@ _CHORE: Final = "### Task:"
 """How Open WebUI begins what it asks about a chat by itself: a title, tags, a next question."""
 
 _INSTRUCTIONS: Final = "Instructions of the program I write with:"
+
+_AGAIN_S = 1.0
+"""Seconds until a turn that could not be stopped is stopped once more."""
 
 _REMEMBERED: Final = 10_000
 """The runs of which it is remembered which request began them."""
@@ -177,12 +180,24 @@ class Spoken:
             )
 
     async def halt(self) -> None:
-        """Stop the turn, and keep what was shown, unless it is over or somebody has spoken since."""
-        if self._has_ended:
-            return  # a question that was asked stays open for whoever closes his connection after it
-        newest = _newest_id(self.run)
-        if not self.run.run.is_over and (not newest or newest in self._ids):
-            await self.run.halt()
+        """Stop the turn, and keep what was shown, unless it is over or somebody has spoken since.
+
+        Whoever wants that is gone and hears of no trouble: where the journal is away it is done after that.
+        """
+        while (
+            not self._has_ended
+        ):  # a question that was asked stays open for whoever leaves after it
+            newest = _newest_id(self.run)
+            if self.run.run.is_over or (newest and newest not in self._ids):
+                return
+            try:
+                await self.run.halt()
+            except JournalFull:
+                await asyncio.sleep(_AGAIN_S)
+            except MidstreamError:
+                return  # it is another process's by now, say
+            else:
+                return
 
 
 class Conversations:
