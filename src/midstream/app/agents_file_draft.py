@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from midstream.app.onboarding import LANGUAGES
 from midstream.app.session import Session
+from midstream.codemap.source_files import NOT_CODE, language_of
 from midstream.config.private_files import way_out
 from midstream.config.project_files import about, commands_of
 from midstream.core.costs import counted
@@ -112,9 +112,7 @@ def _written(path: Path, text: str) -> None:
 def template_for(folder: Path) -> str:
     """Return an AGENTS.md of what a folder shows without a model: languages, places, commands."""
     names = list(_files(folder))
-    languages = Counter(
-        language for name in names if (language := LANGUAGES.get(os.path.splitext(name)[1].lower()))
-    )
+    languages = Counter(each for each in map(language_of, names) if each not in NOT_CODE)
     top = Counter(name.partition("/")[0] for name in names if "/" in name)
     parts = [f"# {one_line(folder.resolve().name) or 'This repository'}"]
     if said := about(folder):

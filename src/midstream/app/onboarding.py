@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from midstream.app.switching import HOME
+from midstream.codemap.source_files import NOT_CODE, language_of
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import may_need_coder, remember_coder
 from midstream.models.endpoints import KEYS, OFFLINE, is_configured, is_offline
@@ -15,34 +16,9 @@ from midstream.runtime.storage import KeptRun
 from midstream.system.offloop import in_thread
 from midstream.views.welcome_screen import CODER, Found, Key, welcome
 
-LANGUAGES: Final = {
-    suffix: language
-    for language, suffixes in {
-        "Python": ".py",
-        "TypeScript": ".ts .tsx",
-        "JavaScript": ".js .jsx",
-        "Rust": ".rs",
-        "Go": ".go",
-        "Java": ".java",
-        "Kotlin": ".kt",
-        "C": ".c .h",
-        "C++": ".cc .cpp .hpp",
-        "C#": ".cs",
-        "Ruby": ".rb",
-        "PHP": ".php",
-        "Swift": ".swift",
-        "Scala": ".scala",
-        "Shell": ".sh",
-        "SQL": ".sql",
-        "Lua": ".lua",
-        "Elixir": ".ex",
-        "Haskell": ".hs",
-    }.items()
-    for suffix in suffixes.split()
-}
-"""The language of a file, by the end of its name."""
+_NOT_HERE: Final = NOT_CODE | {"Shell", "SQL"}
+"""Languages whose files alone make no code to review."""
 
-_CODE: Final = LANGUAGES.keys() - {".sh", ".sql", ".ex", ".hs"}
 _LOOKED_AT: Final = 2_000
 """Names that are looked at to find out whether there is code here."""
 
@@ -121,7 +97,7 @@ def _has_code(workspace: Path) -> bool:
                     if entry.is_dir(follow_symlinks=False):
                         if depth < 2:
                             folders.append((Path(entry.path), depth + 1))
-                    elif os.path.splitext(entry.name)[1].lower() in _CODE:
+                    elif language_of(entry.name) not in _NOT_HERE:
                         return True
         except OSError:
             continue

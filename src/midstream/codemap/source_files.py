@@ -48,6 +48,8 @@ _LANGUAGES = {
     "Lua": ".lua",
     "R": ".r",
     "Erlang": ".erl .hrl",
+    "Elixir": ".ex .exs",
+    "Haskell": ".hs",
     "Zig": ".zig",
     "Fortran": ".f .f90 .f95 .f03 .f08",
     "Solidity": ".sol",
