@@ -21,7 +21,7 @@ from mcp_types import ElicitResult
 from support.openai_server import Call, Gate, OpenAIServer, Reply
 
 import midstream
-from midstream.mcp_server.http import mcp_routes
+from midstream.mcp_server.server import mcp_routes
 from midstream.testing import ScriptedModel, asks
 
 SERVE = (sys.executable, "-m", "midstream", "mcp", "serve", "--trust-workspace")

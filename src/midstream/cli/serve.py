@@ -249,7 +249,7 @@ def _door(name: str, engine: "Engine") -> "Door":
             return Door(routes=pages.routes(), life=pages.life())
         case "mcp":
             try:
-                from midstream.mcp_server.http import mcp_routes
+                from midstream.mcp_server.server import mcp_routes
             except ImportError as error:
                 raise UserMistake(
                     f"--mcp needs a library that is not installed ({error.name}).",

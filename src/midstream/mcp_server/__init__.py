@@ -2,7 +2,7 @@
 
 Begin with `tools` (what a client can do) and `server` (a call from the wire to its result). `told` is what
 a client is told of a run, `waiting` how a call waits for one: progress, and questions by elicitation.
-`stdio` serves the client that started us, `http` gives the routes for a host of ours.
+`stdio` serves the client that started us, `server` also gives the routes for a host of ours.
 
 Whoever calls is a program, and its words are foreign. It starts what a person has set up by name, says and
 answers under its own name (`mcp:NAME`), and decides nothing that is a person's: no tool approves a call of

@@ -9,7 +9,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 from mcp import MCPError
@@ -57,6 +57,9 @@ from midstream.system.offloop import in_thread
 from midstream.system.own_process import own_redactor
 from midstream.views.listing import MCP
 
+if TYPE_CHECKING:
+    from starlette.routing import Route
+
 RUNS: Final = "midstream://runs/"
 """The address of a run as a resource begins so."""
 
@@ -94,6 +97,31 @@ def server_of(
     )
     made.middleware.clear()  # traces are made of facts, elsewhere
     return made
+
+
+def mcp_routes(
+    engine: Engine,
+) -> "tuple[list[Route], contextlib.AbstractAsyncContextManager[None]]":
+    """Return the routes of a server over HTTP, and what has to be entered while they are served.
+
+    Nothing is checked here: the host looks at Host, Origin and the caller's token before a request comes
+    this far. A run goes on when its client has gone.
+
+    Args:
+        engine: the host's, and it stays so.
+    """
+    # On pipes none of it is needed.
+    from mcp.server.streamable_http_manager import (
+        StreamableHTTPASGIApp,
+        StreamableHTTPSessionManager,
+    )
+    from starlette.routing import Route
+
+    async def itself() -> Engine:
+        return engine
+
+    sessions = StreamableHTTPSessionManager(server_of(itself))
+    return [Route("/mcp", StreamableHTTPASGIApp(sessions))], sessions.run()
 
 
 class _Handlers:
