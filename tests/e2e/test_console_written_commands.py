@@ -8,7 +8,7 @@ from console_kit import console, run
 from scene_kit import Scene, scene
 from tables import table
 
-from midstream.app.commands.written_commands import MAX_SHOWN_LINES
+from midstream.app.commands.handler import MAX_SHOWN_LINES
 from midstream.app.embedded_commands import MAX_COMMANDS, MAX_OUTPUT_CHARS
 from midstream.core.question import Decision
 from midstream.language.names import Mode

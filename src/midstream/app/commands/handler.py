@@ -1,14 +1,22 @@
 """CommandHandler: lines that start with a slash, in every mode and at every moment."""
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
-from typing import Final
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final
 
 from midstream.app.commands.command import Command, room
 from midstream.app.session import Session
 from midstream.language.errors import UserMistake, did_you_mean, nearest
+from midstream.language.names import Mode
 from midstream.system.offloop import in_thread
 from midstream.views.cells import two_columns
+
+if TYPE_CHECKING:
+    from midstream.config.commands import WrittenCommand
+
+MAX_SHOWN_LINES: Final = 40
+"""Lines of what a command that people wrote has sent that are shown."""
+_WHOSE: Final = {"user": "yours", "workspace": "of this workspace"}
 
 _ELSEWHERE: Final = {
     word: where
@@ -131,14 +139,15 @@ class CommandHandler:
     def _written(self) -> dict[str, Command]:
         """Return the commands people wrote. One that is called as ours is left out, and told of."""
         # Not needed before the prompt is there.
-        from midstream.app.commands.written_commands import as_command
         from midstream.config.commands import written_commands
 
         config = self._session.config
         found = written_commands(config, self._by_word.keys())
         for name in sorted(found.keys() & self._by_word.keys()):
             config.notice(f"/{name} stays midstream's own command: yours needs another name.")
-        return {name: as_command(each) for name, each in found.items() if name not in self._by_word}
+        return {
+            name: _as_command(each) for name, each in found.items() if name not in self._by_word
+        }
 
     def _found(self, name: str) -> Command | None:
         return self._by_word.get(name.casefold()) or self._written().get(name.casefold())
@@ -205,3 +214,40 @@ _BESIDES = (
     ("", "while a question is open, a line answers it; #2 TEXT answers question 2"),
     ("", "what else a line may begin with: /help keys"),
 )
+
+
+def _as_command(written: "WrittenCommand") -> Command:
+    """Return the command that sends the text of a written one."""
+    whose = f"plugin {written.plugin}" if written.plugin else _WHOSE.get(written.layer, "")
+    return Command(
+        name=written.name,
+        summary=f"{written.description or 'sends its text'} ({whose})",
+        # It takes words whether or not its head says which.
+        arguments=written.arguments or "[WORDS]",
+        action=partial(_send, written),
+    )
+
+
+async def _send(written: "WrittenCommand", session: Session, typed: str) -> None:
+    """Send the text of a written command as the person's own words, and show it."""
+    from midstream.app.embedded_commands import text_of
+
+    switching, parts = session.switching, session.parts
+    if written.role and switching.mode != Mode("role", written.role):
+        await switching.enter(Mode("role", written.role))
+    text, ran = await text_of(
+        written,
+        typed,
+        tools=parts.tools,
+        store=parts.engine.store,
+        run_it=partial(switching.prepare, approvals="ask" if session.is_attended else "deny"),
+    )
+    if ran:
+        session.ui.say(ran, kind="note")
+    await session.input.say(text)
+    # Behind a bar: no line of the file can pass for one of the console's own.
+    lines = text.split("\n")
+    shown = [f"│ {line}" for line in lines[:MAX_SHOWN_LINES]]
+    if len(lines) > MAX_SHOWN_LINES:
+        shown.append(f"+{len(lines) - MAX_SHOWN_LINES} more lines")
+    session.ui.say("\n".join([f"/{written.name} sent:", *shown]), kind="note")
