@@ -37,8 +37,7 @@ _COMMANDS: Final = {
     },
     "Runs, from any terminal": {
         "runs": "runs show events send stop blob",
-        "travel": "export import",
-        "fetch": "fetch",
+        "travel": "export import fetch",
     },
     "Going back": {"travel": "undo redo fork replay"},
     "Workflows": {"language": "workflows roles init validate explain graph schema"},

@@ -1,4 +1,4 @@
-"""Going to a run's past and carrying it elsewhere: fork, undo, redo, replay, export, import.
+"""Going to a run's past and carrying it elsewhere: fork, undo, redo, replay, export, import, fetch.
 
 No model, tool or handler is needed for any of it, and none is loaded.
 """
@@ -6,6 +6,7 @@ No model, tool or handler is needed for any of it, and none is loaded.
 import os
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,13 @@ import msgspec
 
 from midstream.app.assembly import Options
 from midstream.cli.journal import Journal, with_journal
-from midstream.cli.options import JSON, takes
+from midstream.cli.options import JSON, RUNS, takes
 from midstream.cli.output import FAILED, FINISHED, answer, note, say, say_object
 from midstream.core.costs import counted
 from midstream.language.errors import UserMistake
 from midstream.runtime.engine.open_run import found, opened
 from midstream.runtime.engine.resume import stop_here
+from midstream.system.offloop import in_thread
 from midstream.system.own_process import STDIN, STDOUT, is_terminal, write_out
 from midstream.tui.terminal_questions import is_yes
 
@@ -319,6 +321,51 @@ def import_(options: Options, file: Path) -> int:
         other = f" (a run {came.named} is here already, a different one)"
         as_named = "" if came.id == came.named else other
         say(f"Imported run {came.id}{as_named}: {came.facts} facts. It does not go on by itself.")
+    return FINISHED
+
+
+@click.command("fetch")
+@click.argument("run")
+@click.option("--branch", metavar="NAME", help="The branch to make; by default midstream/RUN.")
+@takes(*RUNS)
+def fetch(options: Options, run: str, branch: str | None) -> int:
+    """Make a git branch of what a run of a repository has made, in the checkout you are in.
+
+    One commit on top of the run's own. Your files, your index and the branch you are on stay as they are.
+    """
+    from midstream.runtime.places import last_keeps, placement_of
+    from midstream.runtime.run_place import words_of
+    from midstream.system.checkout import branch_with, checkout_in
+
+    async def work(journal: Journal) -> tuple[str, str, str]:
+        kept = await found(journal.store, run)
+        placement = placement_of(kept)
+        if placement is None:
+            raise UserMistake(
+                f"Run {kept.id} is of a folder, not of a repository: its files are there.",
+                hint=f"They are in {kept.summary.workspace}.",
+            )
+        packs = await last_keeps(journal.store, journal.store, kept)
+        words = words_of(await opened(journal.store, kept.id))
+        name = branch or f"midstream/{kept.id}"
+        made = partial(
+            branch_with,
+            checkout_in(options.workspace),
+            placement.repository,
+            placement.commit,
+            packs,
+            branch=name,
+            words=words,
+            at=kept.summary.started_at,
+        )
+        return kept.id, name, await in_thread(made)
+
+    id, name, commit = with_journal(options, work)
+    answer(
+        options,
+        {"type": "fetched", "run": id, "branch": name, "commit": commit},
+        f"The branch {name} has it: {commit[:12]}. Look at it with: git diff ...{name}",
+    )
     return FINISHED
 
 
