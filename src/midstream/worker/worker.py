@@ -40,7 +40,7 @@ from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.runtime.storage import Store, Taken, WorkerInfo
 from midstream.system.offloop import cancel_all, is_something_left
 from midstream.worker.folders import Folders
-from midstream.worker.metrics import Histogram, TimedJournal
+from midstream.worker.health import Histogram, TimedJournal
 
 LINGER_S: Final = 1.5
 """Seconds that a run that waits is kept: who answers at once is heard without opening it anew."""
