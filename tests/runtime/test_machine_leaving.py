@@ -948,3 +948,32 @@ async def test_a_world_alone_records_nothing() -> None:
         progress=lambda text: None,
     )
     assert await context.changing(Path("/w/a"), None, b"new") is None  # type: ignore[func-returns-value]
+
+
+async def test_who_waits_for_the_end_just_as_a_run_is_taken_up_again_is_told_of_it() -> None:
+    async with at_rest(PLAIN, asks("Which?"), says("Done.")) as here:
+
+        async def stand_still_and_go_on() -> None:
+            await here.machine.stand_still(FULL)
+            await here.machine.resume(here.run, was_cut=False)
+
+        # The one that goes on hears first that the task has ended.
+        back = asyncio.create_task(stand_still_and_go_on())
+        ending = asyncio.create_task(here.machine.wait())
+        await back
+        await here.machine.say("src")
+
+        assert (await ending).status == "finished"
+
+
+async def test_one_that_is_given_up_before_its_first_step_leaves_nobody_waiting() -> None:
+    async with scene(PLAIN) as here:
+        starting = asyncio.create_task(here.machine.start("tidy"))
+        while here.machine._task is None:  # noqa: ASYNC110 - up to where its task has not taken a step
+            await asyncio.sleep(0)
+
+        await here.machine.abandon()
+        await starting
+
+        assert here.machine.is_closed
+        assert await here.journal.read(here.machine.id) == []

@@ -422,11 +422,11 @@ class WorkflowStateMachine:
             return
         if is_taken:
             self._events.notify(RunTaken())
-        if self._is_away:
-            await self._close()
-        else:
+        if not self._is_away:
             self._task.cancel()
             await asyncio.wait((self._task,))
+        if not self._is_closing:  # it stood still, or was cancelled before its first step
+            await self._close()
 
     async def stand_still(self, error: JournalFull) -> None:
         """Do nothing more of the run, as a process that dies, until `resume` is called again.
@@ -706,12 +706,14 @@ class WorkflowStateMachine:
         Where the event loop shuts down first, the run is returned as it stands: not over, and in
         the journal for a later process to go on with.
         """
-        if not self._begun().done():  # else its loop may be closed by now
-            await asyncio.wait((self._begun(),))
-        while self._is_away and self._returned is not None:
-            await asyncio.wait((self._returned,))
-            await asyncio.wait((self._begun(),))
-        task = self._begun()
+        while True:
+            task = self._begun()
+            if not task.done():  # else its loop may be closed by now
+                await asyncio.wait((task,))
+            if self._is_away and self._returned is not None:
+                await asyncio.wait((self._returned,))
+            if task is self._begun():  # no other, with which one that stood still was taken up
+                break
         if not task.cancelled():
             task.result()
         return self._run
