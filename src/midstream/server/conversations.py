@@ -184,9 +184,8 @@ class Spoken:
 
         Whoever wants that is gone and hears of no trouble: where the journal is away it is done after that.
         """
-        while (
-            not self._has_ended
-        ):  # a question that was asked stays open for whoever leaves after it
+        # A question that was asked stays open for whoever leaves after it.
+        while not self._has_ended:
             newest = _newest_id(self.run)
             if self.run.run.is_over or (newest and newest not in self._ids):
                 return
