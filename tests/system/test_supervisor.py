@@ -114,7 +114,9 @@ def test_what_is_older_than_a_child_is_not_asked_whether_it_belongs_to_it(
 def test_what_is_just_becoming_another_program_belongs_to_it_all_the_same(tmp_path: Path) -> None:
     again = tmp_path / "again"
     again.write_text(f"exec {SHELL} {again}\n")
-    begins = f"echo $$; exec {SHELL} {again}"
+    # Many variables: it takes as long as many short ones, and shows its environment in parts.
+    many = "i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); export A$i=0123456789; done"
+    begins = f"echo $$; {many}; exec {SHELL} {again}"
     child = shell(f"(setsid {SHELL} -c '{begins}' &); cat", tmp_path)
     mine = int(heard(child, b"\n"))
 

@@ -124,22 +124,30 @@ def members(leader: int, tag: str, known: set[tuple[int, int]] | None = None) ->
 
 
 def _carries(pid: int, mark: bytes) -> bool:
-    held = b""
     for _ in range(_EXEC_LOOKS):
+        before = _program(pid)
         try:
-            # While it becomes another program it has neither: only the next look tells whose it is.
-            held = _read(pid, "environ") or (
-                _read(pid, "cmdline") and (_read(pid, "environ") or b"\0")
-            )
+            held = _read(pid, "environ")
         except OSError:
             return False
-        if held:
-            break
+        for each in held.split(b"\0") if mark in held else ():
+            if each.startswith(_TAGGED) and mark in each[len(_TAGGED) :].split(b"/"):
+                return True
+        # While it becomes another program it has no environment, or a part: that of one program is whole.
+        if before and before == _program(pid):
+            return False
         time.sleep(_EXEC_S)
-    return mark in held and any(
-        each.startswith(_TAGGED) and mark in each[len(_TAGGED) :].split(b"/")
-        for each in held.split(b"\0")
-    )
+    return False
+
+
+def _program(pid: int) -> bytes:
+    """Return where the code and the stack of a process lie, which differ for each program that it becomes.
+
+    Empty meanwhile: Linux writes down where the code ends once the environment is there.
+    """
+    fields = _stat(pid)
+    is_whole = len(fields) >= 26 and (fields[24] != b"0" or fields[0] in (b"Z", b"X"))
+    return b" ".join(fields[23:26]) if is_whole else b""
 
 
 def _read(pid: int, what: str) -> bytes:
