@@ -98,7 +98,8 @@ def test_every_key_of_the_table_is_bound_to_what_it_says() -> None:
     bound = {binding.keys for binding in keys.bindings(found).bindings}
     wanted = {tuple(map(_parse_key, each)) for row in KEYMAP if row.action for each in row.keys}
 
-    assert bound == wanted
+    # Any key begins a line of its own where another has just come back: no key of the table does.
+    assert bound - {(Keys.Any,)} == wanted
     assert {row.action for row in KEYMAP if row.action} == set(keys.handlers(found))
     assert all(row.keys for row in KEYMAP)
 
