@@ -13,9 +13,9 @@ from toolbench import Bench
 from midstream.codemap import map_builder, ranking
 from midstream.codemap.definitions import Ctags, match_patterns, read_python
 from midstream.codemap.file_imports import read_imports, resolve_imports
+from midstream.codemap.languages import language_of
 from midstream.codemap.map_builder import CHARS_PER_TOKEN, Wanted, draw_map
 from midstream.codemap.ranking import ScannedFile
-from midstream.codemap.source_files import language_of
 from midstream.safety.policy import Policy
 from midstream.tools.code_tools import MIN_TOKENS
 from midstream.tools.manager import ToolManager

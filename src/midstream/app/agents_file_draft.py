@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from midstream.app.session import Session
-from midstream.codemap.source_files import NOT_CODE, language_of
+from midstream.codemap.languages import NOT_CODE, language_of
 from midstream.config.private_files import way_out
 from midstream.config.project_files import about, commands_of
 from midstream.core.costs import counted

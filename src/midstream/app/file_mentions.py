@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from midstream.codemap.languages import OTHER, language_of
 from midstream.core.mentions import asked_for, best, mention_of, mentioned
 from midstream.system.offloop import in_thread
 
@@ -91,8 +92,6 @@ def _is_missing(path: str, workspace: Path) -> bool:
 
 
 def _is_like_a_file(path: str) -> bool:
-    from midstream.codemap.source_files import OTHER, language_of
-
     if mention_of(path) != f"@{path}" and " " not in path:
         return False  # `@app.get('/x.json')`
     if path.startswith(("./", "../")):

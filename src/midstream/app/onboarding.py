@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from midstream.app.switching import HOME
-from midstream.codemap.source_files import NOT_CODE, language_of
+from midstream.codemap.languages import NOT_CODE, language_of
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import may_need_coder, remember_coder
 from midstream.models.endpoints import KEYS, OFFLINE, is_configured, is_offline

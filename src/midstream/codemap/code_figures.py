@@ -26,8 +26,8 @@ from midstream.codemap.file_imports import (
     read_imports,
     resolve_imports,
 )
+from midstream.codemap.languages import NOT_CODE
 from midstream.codemap.source_files import (
-    NOT_CODE,
     count_changes,
     is_generated,
     list_files,

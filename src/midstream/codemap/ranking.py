@@ -16,7 +16,8 @@ from typing import Final
 import msgspec
 
 from midstream.codemap.file_imports import read_imports, resolve_imports
-from midstream.codemap.source_files import NOT_CODE, OTHER, is_generated, read_source
+from midstream.codemap.languages import NOT_CODE, OTHER
+from midstream.codemap.source_files import is_generated, read_source
 from midstream.safety.protected import classify
 
 MAX_READ_BYTES: Final = 400_000_000

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from midstream.codemap.languages import language_of
 from midstream.language.errors import MidstreamError
 from midstream.safety import quiet_git
 from midstream.safety.protected import classify
@@ -27,49 +28,6 @@ MAX_LINE_BYTES = 400
 FILE_S = 5.0
 """Seconds of processor time for the functions of one file. A megabyte takes half of one; a file made to
 be slow would take hours."""
-
-_LANGUAGES = {
-    "Python": ".py .pyi",
-    "JavaScript": ".js .mjs .cjs .jsx",
-    "TypeScript": ".ts .tsx",
-    "C": ".c .h",
-    "C++": ".cpp .cc .cxx .hpp .hh",
-    "C#": ".cs",
-    "Java": ".java",
-    "Kotlin": ".kt .kts",
-    "Scala": ".scala",
-    "Go": ".go",
-    "Rust": ".rs",
-    "Swift": ".swift",
-    "Objective-C": ".m .mm",
-    "Ruby": ".rb",
-    "PHP": ".php",
-    "Perl": ".pl .pm",
-    "Lua": ".lua",
-    "R": ".r",
-    "Erlang": ".erl .hrl",
-    "Elixir": ".ex .exs",
-    "Haskell": ".hs",
-    "Zig": ".zig",
-    "Fortran": ".f .f90 .f95 .f03 .f08",
-    "Solidity": ".sol",
-    "Vue": ".vue",
-    "GDScript": ".gd",
-    "Shell": ".sh .bash .zsh",
-    "SQL": ".sql",
-    "HTML": ".html .htm",
-    "CSS": ".css .scss .less",
-    "Markdown": ".md .markdown",
-    "reStructuredText": ".rst",
-    "JSON": ".json .jsonl",
-    "YAML": ".yml .yaml",
-    "TOML": ".toml",
-    "XML": ".xml",
-}
-_BY_SUFFIX = {suffix: name for name, all_ in _LANGUAGES.items() for suffix in all_.split()}
-OTHER = "Other"
-
-NOT_CODE = {"HTML", "CSS", "Markdown", "reStructuredText", "JSON", "YAML", "TOML", "XML", OTHER}
 
 NOT_OURS = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__"}) | {
     *(".venv", "venv", ".tox", ".nox", ".eggs", "site-packages"),
@@ -155,11 +113,6 @@ def read_source(root: Path, path: str) -> Source | None:
 def is_generated(size: int, lines: int) -> bool:
     """Return whether a program seems to have written a file of so many bytes and lines."""
     return size > MAX_LINE_BYTES * (lines + 10)
-
-
-def language_of(path: str) -> str:
-    """Return the language a file's name says it is in, `OTHER` for none we know."""
-    return _BY_SUFFIX.get(Path(path).suffix.lower(), OTHER)
 
 
 def count_changes(root: Path, *, commits: int) -> tuple[int, dict[str, int]] | None:
