@@ -414,10 +414,11 @@ def explained(error: Exception, address: Address, *, is_writing: bool = False) -
                 f"{where} lacks something it had: {_said(error)}.",
                 hint="Restore the tables from a backup, or name another database in MIDSTREAM_JOURNAL.",
             )
-        case psycopg.Error(sqlstate=str(state)) if state[:2] not in _OURS:
-            told = kind(f"{where} failed: {_said(error)}.", hint="Try again.")
-        case psycopg.Error():
-            told = WorldTrouble(f"{where} failed: {_said(error)}.", hint="Try again.")
+        case psycopg.Error(sqlstate=state):
+            is_ours = state is None or state[:2] in _OURS
+            told = (WorldTrouble if is_ours else kind)(
+                f"{where} failed: {_said(error)}.", hint="Try again."
+            )
         case UnicodeEncodeError():
             told = UserMistake("An id or a name is no text.", hint="Use whole characters in it.")
         case MemoryError():
